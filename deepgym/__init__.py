@@ -1,0 +1,1 @@
+"""Verifiable environments, a sandbox for untrusted answers and a reward endpoint."""

@@ -1,0 +1,1 @@
+"""RL training of language models on Ray, vLLM, DeepSpeed and Transformers."""

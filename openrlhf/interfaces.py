@@ -1,0 +1,73 @@
+"""The Protocols at the seams between rooms. Implementations live in the rooms; nothing here runs."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from openrlhf.types import Completion, MicroBatch, Prompt, RewardOutcome, SamplingParams, Trajectory, TransferManifest
+
+
+class Stateful(Protocol):
+    """Whatever must survive a restart (DESIGN rule 8). The state holds plain Python and numpy values only."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class LLMEngine(Protocol):
+    """Token ids in, token ids and the logprobs they were sampled with out."""
+
+    async def generate(
+        self, prompt_token_ids: Sequence[int], sampling_params: SamplingParams, images: Sequence[Any] | None = None
+    ) -> Completion: ...
+
+
+class Executor(Protocol):
+    """Runs one episode of one sample. A fresh copy of `sampling_params` is handed to every call."""
+
+    async def execute(
+        self,
+        prompt: str,
+        label: str,
+        sampling_params: SamplingParams,
+        max_length: int,
+        hf_tokenizer: Any,
+        llm_engine: LLMEngine,
+        images: Sequence[Any] | None = None,
+    ) -> Trajectory: ...
+
+
+class RewardSource(Protocol):
+    """Scores one finished sample. A missing verdict is an UNGRADED outcome; RewardError means the run must stop."""
+
+    async def score(self, query: str, prompt: Prompt, response: str) -> RewardOutcome: ...
+
+    async def close(self) -> None: ...
+
+
+class WeightSender(Protocol):
+    """The sending side of a weight transfer, on rank 0 of the policy.
+
+    `streaming` transports (NCCL) need both sides at once: the receiver is started with `describe()`'s manifest and
+    then `send` runs. The others (shm, ipc) finish `send` first and hand its manifest to the receiver.
+    """
+
+    streaming: bool
+
+    def describe(self, weights: Iterable[tuple[str, Any]], version: int) -> TransferManifest: ...
+
+    def send(self, weights: Iterable[tuple[str, Any]], version: int) -> TransferManifest: ...
+
+    def release(self) -> None:
+        """The receivers are done with the last transfer."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LogprobModel(Protocol):
+    """A model that scores packed sequences: returns one (N,) float32 array per micro-batch, 0 off the action mask."""
+
+    def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]: ...
