@@ -1,0 +1,35 @@
+"""Flags of the prompt set."""
+
+from openrlhf.config.base import Section
+
+
+class DataConfig(Section):
+    """The training prompts."""
+
+    prompt_dataset: str | None = None
+    """File, folder or hub name of the prompts; `path@dir` names a folder inside it; commas separate several.
+    Required."""
+    prompt_probs: str | None = None
+    """Sampling probabilities of several datasets, separated by commas. None: one after the other."""
+    prompt_split: str = "train"
+    """Split of the prompt dataset, e.g. `train` or `train[:1%]`."""
+    input_key: str = "input"
+    """Field of a row that holds the prompt."""
+    label_key: str | None = None
+    """Field of a row that holds the label for the reward. None: labels are empty."""
+    input_template: str | None = None
+    """Text with one `{}` into which a prompt is put, when no chat template is used."""
+    apply_chat_template: bool = False
+    """Render prompts with the tokenizer's chat template."""
+    max_len: int = 2048
+    """Tokens of prompt and response together."""
+    max_samples: int = 100_000_000
+    """Use at most this many prompts."""
+    disable_fast_tokenizer: bool = False
+    """Load the slow (pure Python) tokenizer."""
+    dataloader_num_workers: int = 0
+    """Processes that read data beside the main one."""
+    image_key: str = "images"
+    """Field of a row that holds the images."""
+    max_images_per_prompt: int = 0
+    """Images that one prompt may have; 0: text only."""

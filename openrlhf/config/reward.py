@@ -1,0 +1,41 @@
+"""Flags of the reward: where it comes from and what happens to it before advantages."""
+
+from typing import Literal
+
+from openrlhf.config.base import Section
+
+
+class RewardConfig(Section):
+    """The reward source and the shaping of raw rewards."""
+
+    model_name_or_path: str | None = None
+    """Hugging Face name or local folder of a trained reward model."""
+    remote_url: str | None = None
+    """A Python file with `reward_func(queries, prompts, labels)`, or one or more http addresses of reward servers,
+    separated by commas and used in turn."""
+    clip_range: tuple[float, float] = (-10.0, 10.0)
+    """Raw rewards are clamped to this range before anything else is computed from them."""
+    ungraded: Literal["drop_sample", "drop_group", "zero", "abort"] = "drop_sample"
+    """What to do with a sample that got no verdict (grader down, NaN): leave it out, leave its whole group out, give it
+    reward 0, or stop the run."""
+    abort_after: int | None = None
+    """Stop the run after so many samples without a verdict in a row. None: never."""
+    normalize_enable: bool = False
+    """Normalise rewards by their running mean and standard deviation."""
+    overlong_buffer_len: float | None = None
+    """Responses longer than rollout.max_new_tokens minus this many tokens are penalised. None: off."""
+    overlong_penalty_factor: float = 1.0
+    """Penalty at the very end of the overlong buffer."""
+    stop_properly_penalty_coef: float | None = None
+    """For truncated responses: a factor on the reward (0 to 1), or the reward itself (negative). None: off."""
+    offload: bool = False
+    """Keep the reward model's weights in CPU memory between its forward passes."""
+    num_nodes: int = 1
+    """Nodes that hold the reward model."""
+    num_gpus_per_node: int | None = None
+    """GPUs per node that hold the reward model; on CPU, processes per node."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The comma list of `remote_url`, split; empty when it is None."""
+        return tuple(part.strip() for part in (self.remote_url or "").split(",") if part.strip())

@@ -1,0 +1,69 @@
+"""Flags of the run itself: what it writes, how it logs, how long it waits."""
+
+from openrlhf.config.base import Section
+
+
+class CkptConfig(Section):
+    """What the run leaves on disk."""
+
+    output_dir: str = "./ckpt"
+    """Run folder; the trained Hugging Face model lies at its root."""
+    overwrite: bool = False
+    """Allow an output_dir that already holds files; files of the same name are replaced."""
+    path: str = "./ckpt/checkpoints_ppo_ray"
+    """Folder of the checkpoints that a run resumes from."""
+    save_steps: int = -1
+    """Save a checkpoint every so many rollouts; -1: never."""
+    save_hf: bool = False
+    """Also export a Hugging Face model with each checkpoint."""
+    disable_ds: bool = False
+    """Do not save DeepSpeed checkpoints; the run cannot be resumed."""
+    max_num: int = 3
+    """Checkpoints to keep."""
+    max_mem: float = float("inf")
+    """Size of all checkpoints together, in GB."""
+    load_enable: bool = False
+    """Resume from the latest checkpoint under ckpt.path."""
+    best_metric_key: str = ""
+    """Evaluation metric whose best checkpoint is kept. Empty: the first pass1 metric; `none`: off."""
+
+
+class WandbConfig(Section):
+    """Weights & Biases."""
+
+    key: str | None = None
+    """API key; turns logging to Weights & Biases on. It is never written to disk. None: WANDB_API_KEY, if a wandb.*
+    flag is given."""
+    org: str | None = None
+    """Organisation (entity)."""
+    group: str | None = None
+    """Group of the run."""
+    project: str = "openrlhf_train_ppo"
+    """Project."""
+    run_name: str = "ppo_%m%dT%H:%M"
+    """Name of the run; date patterns are filled in at the start."""
+
+
+class LoggerConfig(Section):
+    """Where numbers go. metrics.jsonl in the run folder is always written."""
+
+    logging_steps: int = 1
+    """Print and send metrics every so many rollouts."""
+    tensorboard_dir: str | None = None
+    """Folder of TensorBoard events. None: no TensorBoard."""
+    wandb: WandbConfig = WandbConfig()
+    num_rollouts_stored: int = 8
+    """Samples of each rollout that are kept as text in the run folder; 0: none."""
+
+
+class ClusterConfig(Section):
+    """How long one process waits for another before the run ends with an error that names it."""
+
+    start_timeout: float = 600.0
+    """Seconds for placement and for every worker and engine to load its model."""
+    rollout_timeout: float = 1800.0
+    """Seconds for one rollout, rewards included."""
+    train_timeout: float = 3600.0
+    """Seconds for one training phase."""
+    sync_timeout: float = 600.0
+    """Seconds for one weight sync."""
