@@ -53,8 +53,8 @@ class VllmConfig(Section):
     """Requests that one engine decodes at the same time."""
     dtype: Literal["bf16", "fp16", "fp32"] | None = None
     """Number format of the engine's weights. None: ds.param_dtype."""
-    cpu_kv_cache_gb: float = 1.0
-    """Memory of an engine's key-value cache on CPU, in GiB."""
+    cpu_kv_cache_gb: int = 1
+    """Memory of an engine's key-value cache on CPU, in whole GiB."""
 
 
 class EvalConfig(Section):
