@@ -1,0 +1,40 @@
+# Two commands matter: `make quickstart` and `make test`. Each does its own set-up.
+BIN := .venv/bin
+# Everything below runs the tools of .venv, also in the scripts it calls.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: help setup quickstart test test-all check docs-check docs bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup:  ## fill .venv for this machine; nothing to do when it is up to date
+	@tools/setup.sh
+
+quickstart: setup  ## train SmolLM2-135M on a small task: about 7 minutes on 2 cores
+	@examples/quickstart/run.sh
+
+test: setup  ## unit, contract and integration tests (real Ray, vLLM and DeepSpeed): under 20 minutes
+	pytest -q -m "not slow and not gpu" tests
+
+test-all: setup  ## everything, the long proofs too
+	pytest -q tests
+
+check: setup  ## ruff, types, architecture, unit tests: no engine, under a minute
+	ruff check .
+	ruff format --check .
+	mypy openrlhf examples/quickstart/prepare_model.py
+	pytest -q tests/unit
+
+docs: setup  ## write docs/reference/cli.md from the configuration schema
+	python3 -m openrlhf.config.reference
+
+docs-check: setup  ## every command and snippet in README and docs still parses
+	python3 tools/docs_check.py
+
+bench: setup  ## rollout and training speed beside bare vLLM and a bare loop
+	@for script in benchmarks/*.py; do echo "== $$script"; python3 $$script; done
+
+clean:  ## remove caches; keeps .venv, .models and runs
+	rm -rf .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
+	find openrlhf deepgym tests examples tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
