@@ -1,0 +1,1 @@
+"""Hugging Face models: loading them for training, choosing their attention, writing them back."""

@@ -1,0 +1,30 @@
+"""Which attention implementation a device can train with."""
+
+import importlib.util
+
+from openrlhf.models.errors import ModelError
+
+# sdpa and eager take packed sequences as they are: transformers builds the block mask from the position ids.
+_CPU = ("sdpa", "eager")
+
+
+def default_attention(device: str) -> str:
+    """Return the fastest implementation that `device` ("cpu" or "cuda") has at hand."""
+    if device == "cuda" and importlib.util.find_spec("flash_attn") is not None:
+        return "flash_attention_2"
+    return "sdpa"
+
+
+def check_attention(implementation: str, device: str) -> None:
+    """Refuse an implementation that cannot train on `device`.
+
+    Raises:
+        ModelError: FlashAttention without a GPU or without its package; flex attention on a CPU, where it has no
+            backward pass.
+    """
+    if device == "cpu" and implementation not in _CPU:
+        raise ModelError(
+            f"attention implementation {implementation!r} does not train on a CPU; use one of {', '.join(_CPU)}"
+        )
+    if implementation == "flash_attention_2" and importlib.util.find_spec("flash_attn") is None:
+        raise ModelError("attention implementation 'flash_attention_2' needs the package flash_attn; or use 'sdpa'")

@@ -1,0 +1,37 @@
+"""Writing a model as plain Hugging Face files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def save_hf(
+    model: PreTrainedModel,
+    weights: Mapping[str, torch.Tensor],
+    tokenizer: PreTrainedTokenizerBase,
+    path: Path | str,
+) -> None:
+    """Write safetensors, config, generation config, tokenizer and chat template to `path`.
+
+    Args:
+        model: gives the architecture and its configs; its own tensors may be sharded away and are not read.
+        weights: every weight in full, under its name in the model, on the CPU, all in one dtype, which the config
+            will record. A tied output head is absent: it is the embedding.
+    """
+    dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
+    if len(dtypes) != 1:
+        raise ValueError(f"save_hf: weights of one dtype expected, got {sorted(map(str, dtypes))}")
+    use_cache, model.config.use_cache = model.config.use_cache, True  # off for training only: see models/load.py
+    try:
+        model.save_pretrained(path, state_dict=dict(weights))
+        _record_dtype(model, dtypes.pop(), path)
+    finally:
+        model.config.use_cache = use_cache
+    tokenizer.save_pretrained(path)
+
+
+def _record_dtype(model: PreTrainedModel, dtype: torch.dtype, path: Path | str) -> None:
+    model.config.dtype = dtype
+    model.config.save_pretrained(path)

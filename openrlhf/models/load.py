@@ -1,0 +1,106 @@
+"""Loading a causal language model for training, and saying in one line why one cannot be loaded."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from openrlhf.models.errors import ModelError, first_line
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+
+_LOAD_ERRORS = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError, json.JSONDecodeError)
+
+
+def load_config(path: str) -> PretrainedConfig:
+    """Read the model's config alone: cheap enough to check a path before any process starts.
+
+    Raises:
+        ModelError: the folder does not exist, holds no config.json, or names an unknown architecture.
+    """
+    folder = Path(path)
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise ModelError(f"model {path!r}: the folder has no config.json, so it is not a Hugging Face model")
+    if not folder.exists() and (folder.is_absolute() or path.startswith((".", "~"))):
+        raise ModelError(f"model {path!r}: no such folder")
+    try:
+        return AutoConfig.from_pretrained(path)
+    except _LOAD_ERRORS as error:
+        hint = "" if folder.exists() else "no such folder, and not found on the hub: "
+        raise ModelError(f"model {path!r}: {hint}{first_line(error)}") from error
+
+
+def load_causal_lm(
+    path: str,
+    dtype: torch.dtype,
+    attn_implementation: str,
+    *,
+    experts_implementation: str | None = None,
+    gradient_checkpointing: bool = False,
+    gradient_checkpointing_reentrant: bool = False,
+) -> PreTrainedModel:
+    """Load a causal LM on the CPU in `dtype`, ready for packed training.
+
+    The KV cache is off: with it, or with an all-ones attention mask, transformers takes a packed row for one
+    sequence and lets its parts attend to each other without a word.
+
+    Raises:
+        ModelError: as in `load_config`; unreadable or incomplete weights; no `logits_to_keep`.
+    """
+    config = load_config(path)
+    options: dict[str, Any] = {}
+    if experts_implementation is not None:
+        options["experts_implementation"] = experts_implementation
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            path,
+            config=config,
+            dtype=dtype,
+            attn_implementation=attn_implementation,
+            output_loading_info=True,
+            **options,
+        )
+    except _LOAD_ERRORS as error:
+        raise ModelError(f"model {path!r} cannot be loaded: {first_line(error)}") from error
+    model: PreTrainedModel = loaded[0]
+    _check_complete(path, loaded[1])
+    model.config.use_cache = False
+    _disable_dropout(model)
+    if gradient_checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": gradient_checkpointing_reentrant})
+        if gradient_checkpointing_reentrant:
+            model.enable_input_require_grads()  # a reentrant block without a differentiable input has no gradient
+    return model
+
+
+def _disable_dropout(model: PreTrainedModel) -> None:
+    """RL compares the same tokens' probabilities over several passes: they must not be random. The config stays."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        elif isinstance(vars(module).get("attention_dropout"), float):
+            vars(module)["attention_dropout"] = 0.0
+
+
+def check_vocabulary(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a tokenizer that can produce ids the model has no embedding for (fewer ids than rows is usual).
+
+    Raises:
+        ModelError
+    """
+    rows = model.config.get_text_config().vocab_size
+    if len(tokenizer) > rows:
+        raise ModelError(
+            f"model {path!r}: its tokenizer has {len(tokenizer)} tokens but the model embeds {rows}; "
+            "resize the embedding and save the model again, or use the tokenizer it was trained with"
+        )
+
+
+def _check_complete(path: str, report: dict[str, Any]) -> None:
+    problems = sorted(report["missing_keys"]) + sorted(str(key) for key in report["mismatched_keys"])
+    if problems:
+        shown = ", ".join(problems[:3]) + (f" and {len(problems) - 3} more" if len(problems) > 3 else "")
+        raise ModelError(f"model {path!r}: its weight files lack, or hold in another shape, {shown}")

@@ -1,0 +1,22 @@
+"""The tokenizer of a model folder."""
+
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from openrlhf.models.errors import ModelError, first_line
+
+
+def load_tokenizer(path: str, use_fast: bool = True) -> PreTrainedTokenizerBase:
+    """Load the tokenizer; a missing pad token becomes the eos token (masks never look at the pad id).
+
+    Raises:
+        ModelError: no tokenizer there, or one that cannot be read.
+    """
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(path, use_fast=use_fast)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"model {path!r}: its tokenizer cannot be loaded: {first_line(error)}") from error
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer

@@ -1,0 +1,1 @@
+"""Training workers: one process is one rank, driven by method calls."""

@@ -1,0 +1,1 @@
+"""The DeepSpeed training backend; the only place that imports deepspeed."""

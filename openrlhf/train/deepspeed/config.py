@@ -1,0 +1,52 @@
+"""DeepSpeed's own configuration, from ours."""
+
+from typing import Any
+
+from openrlhf.config.train import DsConfig
+
+_CPU_BUCKET = 50_000_000  # elements of a reduction buffer; DeepSpeed's default of 5e8 is meant for GPUs
+
+
+def training_config(ds: DsConfig, max_norm: float, world_size: int, device: str) -> dict[str, Any]:
+    """The dictionary for `deepspeed.initialize` of a trained model.
+
+    One optimiser step takes as many micro-batches as its tokens need, so DeepSpeed's own accumulation count stays 1
+    (no hidden division) and the engine is told where the step ends. Gradients add up in `ds.grad_accum_dtype`,
+    fp32 unless told otherwise: a long sum in bf16 loses its small terms.
+    """
+    config: dict[str, Any] = {
+        "train_batch_size": world_size,
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": max_norm,
+        "zero_allow_untested_optimizer": True,  # torch's AdamW is elementwise, so it may run on shards
+        "steps_per_print": 1_000_000_000,
+        "zero_optimization": _zero(ds, device),
+        ds.param_dtype: {"enabled": True},
+        "data_types": {"grad_accum_dtype": ds.grad_accum_dtype or "fp32"},
+    }
+    if ds.adam_offload:
+        config["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": device == "cuda"}
+    return config
+
+
+def scoring_config(ds: DsConfig, offload: bool, world_size: int, device: str) -> dict[str, Any]:
+    """The dictionary for a sharded model that is only run forward (ZeRO-3)."""
+    config: dict[str, Any] = {
+        "train_batch_size": world_size,
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "steps_per_print": 1_000_000_000,
+        "zero_optimization": _zero(ds, device),
+        ds.param_dtype: {"enabled": True},
+    }
+    if offload:
+        config["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": device == "cuda"}
+    return config
+
+
+def _zero(ds: DsConfig, device: str) -> dict[str, Any]:
+    zero: dict[str, Any] = {"stage": ds.zero_stage, "overlap_comm": ds.overlap_comm}
+    if device == "cpu":
+        zero |= {"reduce_bucket_size": _CPU_BUCKET, "allgather_bucket_size": _CPU_BUCKET}
+    return zero

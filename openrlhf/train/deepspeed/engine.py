@@ -1,0 +1,132 @@
+"""DeepSpeed as a training backend: ZeRO 0 to 3 over gloo (CPU) or NCCL (CUDA).
+
+Import this module only after `WorkerContext.apply()`: DeepSpeed reads its accelerator from the environment.
+"""
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import deepspeed
+import torch
+from deepspeed.ops.adam import DeepSpeedCPUAdam
+from transformers import PreTrainedModel
+
+from openrlhf.config.model import AdamConfig
+from openrlhf.config.train import DsConfig
+from openrlhf.train.backend import StepResult
+from openrlhf.train.context import WorkerContext
+from openrlhf.train.deepspeed.config import scoring_config, training_config
+from openrlhf.train.deepspeed.gather import gathered_weights
+
+_TAG = "trainer"  # subfolder of a checkpoint
+
+
+def init_distributed(context: WorkerContext) -> None:
+    """Join the process group of this model's ranks; waits for the others at most `context.timeout_s` seconds."""
+    deepspeed.logger.setLevel(logging.ERROR)
+    backend = "nccl" if context.device == "cuda" else "gloo"
+    deepspeed.init_distributed(
+        dist_backend=backend,
+        auto_mpi_discovery=False,
+        verbose=False,
+        timeout=timedelta(seconds=context.timeout_s),
+        rank=context.rank,
+        world_size=context.world_size,
+    )
+
+
+def make_adam(model: PreTrainedModel, adam: AdamConfig, offload: bool) -> torch.optim.Optimizer:
+    """AdamW over the trainable parameters; biases and norm gains (1-D) are not decayed."""
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [p for p in trainable if p.ndim >= 2], "weight_decay": adam.weight_decay},
+        {"params": [p for p in trainable if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    if offload:
+        return DeepSpeedCPUAdam(groups, lr=adam.lr, betas=adam.betas, eps=adam.eps, adamw_mode=True)
+    return torch.optim.AdamW(groups, lr=adam.lr, betas=adam.betas, eps=adam.eps, fused=True)
+
+
+class DeepSpeedTrainBackend:
+    """A trained model (see `TrainBackend`). Gradients are sums: the caller's losses carry their own denominators."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        optimizer: torch.optim.Optimizer,
+        ds: DsConfig,
+        max_norm: float,
+        context: WorkerContext,
+    ) -> None:
+        self.model = model
+        self.device = context.torch_device
+        self._world_size = context.world_size
+        self._sharded = ds.zero_stage == 3
+        config = training_config(ds, max_norm, context.world_size, context.device)
+        self._engine, *_ = deepspeed.initialize(
+            model=model, optimizer=optimizer, config=config, dist_init_required=False
+        )
+        self._optimizer = optimizer
+
+    def logits(self, **inputs: Any) -> torch.Tensor:
+        self._engine.train(torch.is_grad_enabled())
+        return self._engine(**inputs, attention_mask=None, use_cache=False).logits
+
+    def backward(self, loss: torch.Tensor, last: bool) -> None:
+        self._engine.set_gradient_accumulation_boundary(last)
+        self._engine.backward(loss * self._world_size)  # DeepSpeed averages over ranks
+
+    def step(self, lr: float) -> StepResult:
+        for group in self._optimizer.param_groups:
+            group["lr"] = lr
+        plain_norm = self._plain_grad_norm()
+        self._engine.step()
+        norm = plain_norm if plain_norm is not None else self._engine.get_global_grad_norm()
+        applied = self._engine.was_step_applied()
+        return StepResult(float(norm) if norm is not None and applied else float("nan"), applied)
+
+    def _plain_grad_norm(self) -> float | None:
+        """The gradient's norm where DeepSpeed does not report one: without ZeRO and without mixed precision."""
+        if self._engine.zero_optimization() or self._engine.fp16_enabled() or self._engine.bfloat16_enabled():
+            return None
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        return float(torch.nn.utils.get_total_norm(gradients))
+
+    def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        return gathered_weights(self.model, self._sharded)
+
+    def save(self, folder: Path | str, extra: dict[str, Any]) -> None:
+        """Write weights, optimiser and `extra` (plain values) to `folder`. Collective."""
+        self._engine.save_checkpoint(str(folder), tag=_TAG, client_state=extra)
+
+    def load(self, folder: Path | str) -> dict[str, Any]:
+        """Read what `save` wrote and return its `extra`. Collective.
+
+        Raises:
+            FileNotFoundError: there is no checkpoint in `folder`.
+        """
+        found, extra = self._engine.load_checkpoint(str(folder), tag=_TAG, load_lr_scheduler_states=False)
+        if found is None:
+            raise FileNotFoundError(f"no trainer checkpoint in {folder}")
+        return extra
+
+    def close(self) -> None:
+        self._engine.destroy()
+
+
+class DeepSpeedScoringBackend:
+    """A frozen model whose weights are sharded over the ranks (ZeRO-3)."""
+
+    def __init__(self, model: PreTrainedModel, ds: DsConfig, offload: bool, context: WorkerContext) -> None:
+        self.model = model
+        self.device = context.torch_device
+        config = scoring_config(ds, offload, context.world_size, context.device)
+        self._engine, *_ = deepspeed.initialize(model=model, config=config, dist_init_required=False)
+        self._engine.eval()
+
+    def logits(self, **inputs: Any) -> torch.Tensor:
+        return self._engine(**inputs, attention_mask=None, use_cache=False).logits

@@ -1,0 +1,67 @@
+"""One optimiser step's gradient: forward, loss and backward over this rank's micro-batches."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from openrlhf.rl.losses import LossStreams, PolicyObjective, check_finite, policy_loss
+from openrlhf.rl.metrics import MetricSum, merge
+from openrlhf.train.backend import TrainBackend
+from openrlhf.train.forward import TokenScores, score_tokens
+from openrlhf.types import MicroBatch
+
+
+def accumulate_gradient(
+    backend: TrainBackend,
+    batches: Sequence[MicroBatch],
+    objective: PolicyObjective,
+    *,
+    kl_coef: float,
+    packed: bool,
+    temperature: float,
+) -> dict[str, MetricSum]:
+    """Add up the gradient of the step's loss; the backend's `step` may follow.
+
+    Each micro-batch's loss is already its share of the whole step's (its `totals`), so shares are summed, never
+    averaged. A filler contributes 0 but runs forward and backward: the other ranks wait for its collectives.
+
+    Raises:
+        ValueError: no micro-batch, or one without advantages.
+        FloatingPointError: a trained token has a NaN or infinite value; nothing was stepped.
+    """
+    if not batches:
+        raise ValueError("an optimiser step needs at least one micro-batch on every rank")
+    parts = []
+    for number, batch in enumerate(batches):
+        scores = score_tokens(
+            backend, batch, packed=packed, temperature=temperature, with_entropy=objective.entropy_coef is not None
+        )
+        result = policy_loss(_loss_streams(batch, scores), batch.totals, objective, kl_coef)
+        check_finite(result, f"micro-batch {number + 1} of {len(batches)}")
+        backend.backward(result.loss, last=number == len(batches) - 1)
+        parts.append(result.metrics)
+    return merge(parts)
+
+
+def _loss_streams(batch: MicroBatch, scores: TokenScores) -> LossStreams:
+    if batch.advantages is None:
+        raise ValueError("micro-batch without advantages: they are estimated before training")
+    device = scores.logprobs.device
+
+    def to_device(stream: np.ndarray) -> torch.Tensor:
+        return torch.tensor(stream, device=device)
+
+    def optional(stream: np.ndarray | None) -> torch.Tensor | None:
+        return None if stream is None else to_device(stream)
+
+    return LossStreams(
+        logprobs=scores.logprobs,
+        rollout_logprobs=to_device(batch.rollout_logprobs),
+        advantages=to_device(batch.advantages),
+        loss_mask=to_device(batch.loss_mask),
+        cu_seqlens=to_device(batch.cu_seqlens),
+        old_logprobs=optional(batch.old_logprobs),
+        ref_logprobs=optional(batch.ref_logprobs),
+        entropy=scores.entropy,
+    )
