@@ -1,0 +1,1 @@
+"""Prompts in, graded rollouts out: executors, the generator that runs them, and the vLLM backend in `vllm/`."""

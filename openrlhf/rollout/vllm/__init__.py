@@ -1,0 +1,1 @@
+"""The rollout backend. vLLM is imported here and nowhere else; `args` and `environment` import nothing heavy."""

@@ -1,0 +1,37 @@
+"""What one engine needs to know. Importable without vLLM, so the driver can build it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from openrlhf.config.rollout import VllmConfig
+
+TORCH_DTYPE_NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+
+
+@dataclass(frozen=True)
+class VllmEngineArgs:
+    """Settings of one engine.
+
+    `stop_token_ids` end every response, beside those that vLLM reads from the model's generation config and
+    tokenizer. `engine_index` is this engine's place among all engines: it fixes its ranks in a weight broadcast.
+    """
+
+    model_path: str
+    vllm: VllmConfig  # resolved: dtype is set
+    device: Literal["cpu", "cuda"]
+    max_model_len: int  # prompt and response together
+    seed: int = 0
+    stop_token_ids: tuple[int, ...] = ()
+    engine_index: int = 0
+    sync_timeout: float = 600.0  # seconds that one weight sync may take
+
+    @property
+    def name(self) -> str:
+        return f"vLLM engine {self.engine_index}"
+
+    @property
+    def dtype(self) -> str:
+        """The engine's number format in torch's spelling; ValueError where resolve() has not set it."""
+        if self.vllm.dtype is None:
+            raise ValueError("vllm.dtype is not set: build VllmEngineArgs from a resolved config")
+        return TORCH_DTYPE_NAMES[self.vllm.dtype]

@@ -1,0 +1,27 @@
+"""Environment variables that vLLM reads once, at import: set them before the process imports it."""
+
+from typing import Literal
+
+
+def engine_environment(device: Literal["cpu", "cuda"], threads: int) -> dict[str, str]:
+    """Return the variables of an engine's process (a Ray actor's `runtime_env`).
+
+    `threads` is the number of CPU threads of one engine; it matters on CPU only.
+    """
+    common = {
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VLLM_NO_USAGE_STATS": "1",
+        # Weight syncs hand CUDA IPC handles to the engine's processes, which vLLM's plain messages cannot carry.
+        "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
+    }
+    if device == "cuda":
+        return common
+    return common | {
+        # The engine core runs in its own process anyway; this drops the third one, a worker.
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "OMP_NUM_THREADS": str(threads),
+        # vLLM's own binding pins every engine to the same cores.
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        # Sampler and logprob code is compiled even in eager mode: seconds at the first request, nothing gained.
+        "TORCHDYNAMO_DISABLE": "1",
+    }

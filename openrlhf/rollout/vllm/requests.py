@@ -1,0 +1,75 @@
+"""Translate between our records and vLLM's: sampling parameters in, completions out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from vllm import SamplingParams as VllmSamplingParams
+from vllm.inputs import TokensPrompt, tokens_input
+from vllm.logprobs import FlatLogprobs
+from vllm.outputs import RequestOutput
+from vllm.sampling_params import RequestOutputKind
+
+from openrlhf.rollout.errors import GenerationError
+from openrlhf.types import Completion, FinishReason, SamplingParams
+
+FINISH_REASONS: dict[str | None, FinishReason] = {"stop": "stop", "length": "length", "abort": "aborted"}
+
+
+def to_vllm_prompt(prompt_token_ids: Sequence[int], images: Sequence[Any] | None) -> Any:
+    """Return vLLM's prompt. With images the ids hold one placeholder per image; vLLM expands them."""
+    ids = [int(token) for token in prompt_token_ids]
+    if images:
+        return TokensPrompt(prompt_token_ids=ids, multi_modal_data={"image": list(images)})
+    return tokens_input(ids)
+
+
+def to_vllm_sampling(sampling: SamplingParams, stop_token_ids: Sequence[int]) -> VllmSamplingParams:
+    """Return vLLM's parameters for one request; `stop_token_ids` are added to the request's own.
+
+    ValueError if max_tokens is open: the caller knows the context length and decides it (rollout/budget.py).
+    """
+    if sampling.max_tokens is None:
+        raise ValueError("SamplingParams.max_tokens is None: an engine needs the number of tokens it may sample")
+    return VllmSamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        max_tokens=sampling.max_tokens,
+        min_tokens=sampling.min_tokens,
+        stop=list(sampling.stop) or None,
+        stop_token_ids=sorted({*stop_token_ids, *sampling.stop_token_ids}) or None,
+        include_stop_str_in_output=sampling.include_stop_str_in_output,
+        seed=sampling.seed,
+        logit_bias=sampling.logit_bias,
+        logprobs=0,  # the sampled token's only
+        flat_logprobs=True,  # plain lists instead of one object per token
+        detokenize=bool(sampling.stop),  # stop strings are found in text; nothing else needs it
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def to_completion(output: RequestOutput, policy_version: int, engine: str) -> Completion:
+    """Return the record of a finished request; GenerationError if logprobs are missing or the end has no meaning."""
+    (sampled,) = output.outputs
+    finish_reason = FINISH_REASONS.get(sampled.finish_reason)
+    if finish_reason is None:
+        raise GenerationError(f"{engine}: request {output.request_id} ended with {sampled.finish_reason!r}")
+    token_ids = np.asarray(sampled.token_ids, dtype=np.int64)
+    logprobs = _sampled_logprobs(sampled.logprobs, token_ids, f"{engine}: request {output.request_id}")
+    return Completion(token_ids, logprobs, finish_reason, policy_version)
+
+
+def _sampled_logprobs(logprobs: Any, token_ids: np.ndarray, owner: str) -> np.ndarray:
+    """Pick the sampled token's logprob at every position: (A,) float32."""
+    if len(token_ids) == 0:
+        return np.zeros(0, dtype=np.float32)
+    if not isinstance(logprobs, FlatLogprobs) or len(logprobs) != len(token_ids):
+        found = None if logprobs is None else len(logprobs)
+        raise GenerationError(f"{owner}: {len(token_ids)} tokens but {found} logprobs")
+    first = np.asarray(logprobs.start_indices)
+    if not np.array_equal(np.asarray(logprobs.token_ids)[first], token_ids):  # the sampled token comes first
+        raise GenerationError(f"{owner}: the logprobs belong to other tokens than the sampled ones")
+    values = np.asarray(logprobs.logprobs, dtype=np.float32)[first]
+    if not np.all(np.isfinite(values)):
+        raise GenerationError(f"{owner}: a sampled token has no finite logprob")
+    return values
