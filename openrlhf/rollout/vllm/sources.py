@@ -74,7 +74,7 @@ class BroadcastGroup:
 
     @classmethod
     def join(cls, manifest: TransferManifest, rank: int, device: torch.device) -> "BroadcastGroup":
-        """Meet the sender (rank 0) and all other workers at the sender's store; mirrors sync/broadcast.py."""
+        """Meet the sender (rank 0) and all other workers at the sender's store; mirrors sync/nccl.py."""
         location = manifest.location
         address = cls.address_of(manifest)
         timeout = timedelta(seconds=location["timeout"])

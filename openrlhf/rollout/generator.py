@@ -1,0 +1,176 @@
+"""Turn prompts into groups of graded samples: executor, then reward, n samples of a prompt at once.
+
+run_group: for each of n samples, concurrently
+    executor.execute -> Trajectory -> (outcome of its own | reward.score) -> Rollout
+"""
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openrlhf.interfaces import Executor, LLMEngine, RewardSource
+from openrlhf.reward.errors import RewardError
+from openrlhf.rollout.clock import BusyClock
+from openrlhf.rollout.errors import EngineDead, GenerationError
+from openrlhf.types import (
+    Prompt,
+    RewardOutcome,
+    Rollout,
+    RolloutGroup,
+    RolloutStatus,
+    SamplingParams,
+    Segment,
+    Trajectory,
+)
+
+logger = logging.getLogger(__name__)
+
+STOPS_THE_RUN = (RewardError, EngineDead, GenerationError)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """A finished group and how long its slowest sample took in either phase."""
+
+    group: RolloutGroup
+    generate_seconds: float
+    reward_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    rollout: Rollout
+    generate_seconds: float
+    reward_seconds: float
+
+
+class RolloutGenerator:
+    """Runs samples on one engine."""
+
+    def __init__(
+        self,
+        engine: LLMEngine,
+        executor: Executor,
+        reward: RewardSource,
+        tokenizer: Any,
+        max_length: int,
+        tolerate_failures: bool = False,
+    ) -> None:
+        """`max_length`: tokens of prompt and response together.
+
+        `tolerate_failures`: an exception in the executor leaves its sample ungraded instead of ending the run; meant
+        for agents of users. Errors of the reward source and of the engine end the run either way.
+        """
+        self._engine = engine
+        self._executor = executor
+        self._reward = reward
+        self._tokenizer = tokenizer
+        self._max_length = max_length
+        self._tolerate_failures = tolerate_failures
+        self._generating = BusyClock()
+        self._scoring = BusyClock()
+
+    @property
+    def generate_seconds(self) -> float:
+        """Wall seconds so far with at least one sample in its executor."""
+        return self._generating.seconds
+
+    @property
+    def reward_seconds(self) -> float:
+        """Wall seconds so far with at least one sample being scored."""
+        return self._scoring.seconds
+
+    async def run_group(
+        self, prompt: Prompt, group_id: str, n: int, sampling: SamplingParams, seeds: Sequence[int | None]
+    ) -> GroupResult:
+        """Draw n samples of one prompt and score them; sample i gets its own copy of `sampling` with seeds[i].
+
+        RewardError, EngineDead and GenerationError are raised once the other samples have been cancelled.
+        ValueError if there is not one seed per sample.
+        """
+        if len(seeds) != n:
+            raise ValueError(f"group {group_id}: {n} samples but {len(seeds)} seeds")
+        tasks = [
+            asyncio.create_task(self._run_sample(prompt, group_id, index, _own_copy(sampling, seed)))
+            for index, seed in enumerate(seeds)
+        ]
+        try:
+            samples = await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        return GroupResult(
+            RolloutGroup(group_id, tuple(sample.rollout for sample in samples)),
+            max((sample.generate_seconds for sample in samples), default=0.0),
+            max((sample.reward_seconds for sample in samples), default=0.0),
+        )
+
+    async def _run_sample(self, prompt: Prompt, group_id: str, index: int, sampling: SamplingParams) -> _Sample:
+        sample_id = f"{group_id}/{index}"
+        started = time.monotonic()
+        with self._generating.running():
+            trajectory = await self._execute(prompt, sample_id, sampling)
+        generated = time.monotonic()
+        query, response = self._texts(trajectory.segments)
+        outcome = trajectory.outcome
+        if outcome is None:
+            with self._scoring.running():
+                outcome = await self._reward.score(query, prompt, response)
+        rollout = Rollout(
+            group_id=group_id,
+            sample_id=sample_id,
+            prompt=prompt,
+            segments=trajectory.segments,
+            outcome=outcome,
+            truncated=trajectory.truncated,
+            status=RolloutStatus.COMPLETE if trajectory.segments else RolloutStatus.ABORTED,
+            response_text=response,
+        )
+        return _Sample(rollout, generated - started, time.monotonic() - generated)
+
+    async def _execute(self, prompt: Prompt, sample_id: str, sampling: SamplingParams) -> Trajectory:
+        """Run the executor; a tolerated failure becomes a trajectory without segments, ungraded."""
+        try:
+            return await self._executor.execute(
+                prompt.text,
+                prompt.label,
+                sampling,
+                self._max_length,
+                self._tokenizer,
+                self._engine,
+                images=prompt.images or None,
+            )
+        except STOPS_THE_RUN:
+            raise
+        except Exception as error:
+            if not self._tolerate_failures:
+                raise
+            reason = f"{type(self._executor).__name__} raised {type(error).__name__}: {error}"
+            logger.warning("sample %s of prompt %d: %s", sample_id, prompt.prompt_id, reason, exc_info=error)
+            return Trajectory(segments=(), truncated=False, outcome=RewardOutcome.ungraded(reason))
+
+    def _texts(self, segments: Sequence[Segment]) -> tuple[str, str]:
+        """Return (prompt and response, response) of the last segment as text, special tokens kept."""
+        if not segments:
+            return "", ""
+        segment = segments[-1]
+        start = int(np.argmax(segment.action_mask)) if segment.num_actions else len(segment.token_ids)
+        return self._decode(segment.token_ids), self._decode(segment.token_ids[start:])
+
+    def _decode(self, token_ids: np.ndarray) -> str:
+        # Cleaning up would change the text that is graded ("a , b" to "a, b").
+        return self._tokenizer.decode(token_ids.tolist(), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+def _own_copy(sampling: SamplingParams, seed: int | None) -> SamplingParams:
+    """Agents may change their parameters in place; nobody else must notice."""
+    bias = None if sampling.logit_bias is None else dict(sampling.logit_bias)
+    return dataclasses.replace(sampling, seed=seed, logit_bias=bias)

@@ -1,0 +1,97 @@
+"""Stand-ins for the parts that unit tests must not start."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from openrlhf.types import Completion, FinishReason, Prompt, RewardOutcome, SamplingParams
+
+FAKE_EOS_ID = 0
+
+
+class FakeTokenizer:
+    """One token per character: its code point. The pad token is the eos token, id 0, written `<eos>`."""
+
+    eos_token, pad_token = "<eos>", "<eos>"
+    eos_token_id = pad_token_id = FAKE_EOS_ID
+
+    def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        ids = [ord(character) for character in text]
+        return {"input_ids": [1, *ids] if add_special_tokens else ids}
+
+    def decode(
+        self,
+        token_ids: Sequence[int],
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+    ) -> str:
+        if skip_special_tokens:
+            token_ids = [token for token in token_ids if token > 1]
+        return "".join({0: self.eos_token, 1: "<bos>"}.get(token) or chr(token) for token in token_ids)
+
+
+def completion(
+    text: str, *, eos: bool = True, finish_reason: FinishReason | None = None, version: int = 0
+) -> Completion:
+    """A completion of FakeTokenizer's characters; logprobs are -0.5, -1.0, -1.5, ..."""
+    token_ids = np.array([*(ord(character) for character in text), *([FAKE_EOS_ID] if eos else [])], dtype=np.int64)
+    logprobs = -0.5 * np.arange(1, len(token_ids) + 1, dtype=np.float32)
+    return Completion(token_ids, logprobs, finish_reason or ("stop" if eos else "length"), version)
+
+
+@dataclass
+class EngineCall:
+    prompt_token_ids: list[int]
+    sampling: SamplingParams
+    images: Sequence[Any] | None
+
+
+@dataclass
+class ScriptedEngine:
+    """Implements LLMEngine from a script: called with the call, answers a completion or raises.
+
+    `calls` records what was asked; `most_at_once` how many requests overlapped.
+    """
+
+    script: Callable[[EngineCall], Completion | Exception]
+    calls: list[EngineCall] = field(default_factory=list)
+    most_at_once: int = 0
+    _active: int = 0
+
+    async def generate(
+        self, prompt_token_ids: Sequence[int], sampling_params: SamplingParams, images: Sequence[Any] | None = None
+    ) -> Completion:
+        call = EngineCall(list(prompt_token_ids), sampling_params, images)
+        self.calls.append(call)
+        self._active += 1
+        self.most_at_once = max(self.most_at_once, self._active)
+        try:
+            await asyncio.sleep(0)
+            answer = self.script(call)
+        finally:
+            self._active -= 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@dataclass
+class ScriptedReward:
+    """Implements RewardSource from a function of (query, prompt, response)."""
+
+    script: Callable[[str, Prompt, str], RewardOutcome | Exception]
+    calls: list[tuple[str, Prompt, str]] = field(default_factory=list)
+
+    async def score(self, query: str, prompt: Prompt, response: str) -> RewardOutcome:
+        self.calls.append((query, prompt, response))
+        await asyncio.sleep(0)
+        answer = self.script(query, prompt, response)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def close(self) -> None:
+        """Nothing to close."""
