@@ -18,7 +18,7 @@ from openrlhf.config.names import nearest
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import Flag, flags, flatten, nest, values
 from openrlhf.config.tokens import Given, split
-from openrlhf.config.yaml_file import read_yaml
+from openrlhf.config.yaml_file import SECRETS, read_yaml
 
 PROGRAM = "train_ppo_ray"
 
@@ -87,7 +87,8 @@ def _setting(entry: Given, known: Mapping[str, Flag]) -> _Setting | str:
     flag, negated = _lookup(entry.name, known)
     if flag is None:
         return _unknown(entry, known)
-    shown = " ".join([entry.typed, *(repr(word) for word in entry.values)])
+    words = ("***",) if flag.path in SECRETS else entry.values
+    shown = " ".join([entry.typed, *(repr(word) for word in words)])
     if flag.kind != "bool":
         fault = check_words(flag, entry.values)
         return f"{shown}: {fault}" if fault else _Setting(flag, entry.values, shown)
@@ -119,7 +120,7 @@ def _gather(found: Sequence[Given], warnings: list[str], problems: list[str]) ->
     return settings
 
 
-def _tyro(arguments: list[str], default: PPOCommand | None = None) -> PPOCommand:
+def _tyro(arguments: list[str], default: PPOCommand) -> PPOCommand:
     return tyro.cli(PPOCommand, args=arguments, default=default, use_underscores=True, prog=PROGRAM)
 
 
@@ -129,7 +130,7 @@ def parse_ppo(argv: Sequence[str]) -> ParsedArgs:
     The config's `model_fields_set` holds what the YAML file and the line gave, and nothing else.
     """
     if {"-h", "--help"} & set(argv):
-        _tyro(["--help"])
+        _tyro(["--help"], PPOCommand())
     found, stray = split(argv)
     problems = [f"{word!r} belongs to no flag; flags start with --" for word in stray]
     found, warnings, faults = translate(found)

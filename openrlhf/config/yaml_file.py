@@ -12,7 +12,7 @@ from openrlhf.config.names import nearest
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import flags, flatten, nest, values
 
-_SECRETS = ("logger.wandb.key",)
+SECRETS = ("logger.wandb.key",)
 
 
 def to_yaml(config: PPOConfig) -> str:
@@ -20,7 +20,7 @@ def to_yaml(config: PPOConfig) -> str:
     flat = {
         path: list(value) if isinstance(value, tuple) else value
         for path, value in values(config).items()
-        if path not in _SECRETS
+        if path not in SECRETS
     }
     return yaml.safe_dump(nest(flat), sort_keys=False)
 

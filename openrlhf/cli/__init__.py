@@ -1,0 +1,1 @@
+"""One thin main per command."""

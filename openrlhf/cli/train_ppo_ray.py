@@ -1,0 +1,46 @@
+"""Reinforcement learning of a causal language model.
+
+    python3 -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path M --data.prompt_dataset D --reward.remote_url R ...
+    python3 -m openrlhf.cli.train_ppo_ray --config run.yaml --dry_run
+    ray job submit -- python3 -m openrlhf.cli.train_ppo_ray ...
+
+Exit codes: 0 the run finished, 1 it failed, 2 the command cannot run as given (one line on stderr per problem).
+torch, Ray, vLLM and DeepSpeed are imported only once the command is known to be sound.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from openrlhf.config.errors import ConfigError
+from openrlhf.config.parse import parse_ppo
+from openrlhf.config.resolve import resolve
+from openrlhf.config.yaml_file import to_yaml
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, resolve, and run; returns the exit code."""
+    try:
+        parsed = parse_ppo(sys.argv[1:] if argv is None else argv)
+        _print_all("warning", parsed.warnings)
+        resolution = resolve(parsed.config, os.environ)
+    except ConfigError as error:
+        _print_all("error", error.problems)
+        return 2
+    _print_all("warning", resolution.warnings)
+    if parsed.dry_run:
+        print(to_yaml(resolution.config), end="")
+        return 0
+    from openrlhf.pipeline.run import run
+
+    run(resolution)
+    return 0
+
+
+def _print_all(kind: str, lines: Sequence[str]) -> None:
+    for line in lines:
+        print(f"{kind}: {line}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Ranges of single flags, whatever the other flags say."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from openrlhf.config.draft import Draft
+from openrlhf.config.schema import flags, values
+
+_Bound = tuple[str, Callable[[Any], bool]]
+
+_AT_LEAST_1: _Bound = ("at least 1", lambda x: x >= 1)
+_POSITIVE: _Bound = ("over 0", lambda x: x > 0)
+_NOT_NEGATIVE: _Bound = ("0 or more", lambda x: x >= 0)
+_SHARE: _Bound = ("from 0 to 1", lambda x: 0 <= x <= 1)
+_MASS: _Bound = ("over 0 and at most 1", lambda x: 0 < x <= 1)
+_RANGE: _Bound = ("a lower and a higher number", lambda x: x[0] < x[1])
+_NEVER_OR_EVERY: _Bound = ("-1 (never) or at least 1", lambda x: x == -1 or x >= 1)
+
+BOUNDS: dict[str, _Bound] = {
+    "actor.num_nodes": _AT_LEAST_1,
+    "actor.num_gpus_per_node": _AT_LEAST_1,
+    "actor.adam.lr": _NOT_NEGATIVE,
+    "actor.adam.betas": ("two numbers from 0 to below 1", lambda x: all(0 <= beta < 1 for beta in x)),
+    "actor.adam.eps": _POSITIVE,
+    "actor.adam.weight_decay": _NOT_NEGATIVE,
+    "actor.lr_warmup_ratio": _SHARE,
+    "actor.min_lr_ratio": _SHARE,
+    "actor.max_norm": _NOT_NEGATIVE,
+    "actor.eps_clip": _POSITIVE,
+    "actor.eps_clip_low_high": ("two numbers over 0, the first at most 1", lambda x: 0 < x[0] <= 1 and x[1] > 0),
+    "actor.dual_clip": ("over 1 (typical 3); it bounds ratios above 1, or leave it out", lambda x: x > 1),
+    "actor.entropy_coef": _NOT_NEGATIVE,
+    "ref.num_nodes": _AT_LEAST_1,
+    "ref.num_gpus_per_node": _AT_LEAST_1,
+    "reward.clip_range": _RANGE,
+    "rollout.batch_size": _AT_LEAST_1,
+    "rollout.n_samples_per_prompt": _AT_LEAST_1,
+    "rollout.micro_batch_size": _AT_LEAST_1,
+    "rollout.max_tokens_per_gpu": _AT_LEAST_1,
+    "rollout.max_new_tokens": _AT_LEAST_1,
+    "rollout.temperature": ("over 0; the trainer divides logits by it", lambda x: x > 0),
+    "rollout.top_p": _MASS,
+    "rollout.vllm_generate_batch_size": _AT_LEAST_1,
+    "vllm.num_engines": ("at least 1; every rollout needs a vLLM engine", lambda x: x >= 1),
+    "vllm.tensor_parallel_size": _AT_LEAST_1,
+    "vllm.gpu_memory_utilization": _MASS,
+    "vllm.max_num_seqs": _AT_LEAST_1,
+    "vllm.cpu_kv_cache_gb": _AT_LEAST_1,
+    "eval.steps": _NEVER_OR_EVERY,
+    "eval.temperature": _NOT_NEGATIVE,
+    "eval.top_p": _MASS,
+    "eval.n_samples_per_prompt": _AT_LEAST_1,
+    "eval.max_samples": _AT_LEAST_1,
+    "data.max_len": ("at least 2, one token of prompt and one of response", lambda x: x >= 2),
+    "data.max_samples": _AT_LEAST_1,
+    "data.dataloader_num_workers": _NOT_NEGATIVE,
+    "algo.advantage.gamma": _SHARE,
+    "algo.advantage.is_correction_threshold": ("a lower and a higher number from 0", lambda x: 0 <= x[0] < x[1]),
+    "algo.kl.init_coef": _NOT_NEGATIVE,
+    "algo.kl.target": _POSITIVE,
+    "algo.kl.horizon": _AT_LEAST_1,
+    "algo.dynamic_filtering_range": _RANGE,
+    "train.batch_size": _AT_LEAST_1,
+    "train.micro_batch_size": _AT_LEAST_1,
+    "train.max_epochs": _AT_LEAST_1,
+    "train.num_episodes": _AT_LEAST_1,
+    "train.max_steps": _AT_LEAST_1,
+    "train.seed": _NOT_NEGATIVE,
+    "train.max_tokens_per_gpu": _AT_LEAST_1,
+    "logger.logging_steps": _AT_LEAST_1,
+    "logger.num_rollouts_stored": _NOT_NEGATIVE,
+    "cluster.start_timeout": _POSITIVE,
+    "cluster.rollout_timeout": _POSITIVE,
+    "cluster.train_timeout": _POSITIVE,
+    "cluster.sync_timeout": _POSITIVE,
+}
+
+
+def _finite(value: Any) -> bool:
+    numbers = value if isinstance(value, tuple) else (value,)
+    return all(math.isfinite(number) for number in numbers if isinstance(number, float))
+
+
+def check_bounds(draft: Draft) -> bool:
+    """Every number is finite (where its default is) and in its range; returns whether all are."""
+    before = len(draft.problems)
+    for path, value in values(draft.config).items():
+        if value is None or value == flags()[path].default:
+            continue
+        if not _finite(value):
+            draft.problem(f"--{path} {shown(value)}: must be finite")
+        elif path in BOUNDS and not BOUNDS[path][1](value):
+            draft.problem(f"--{path} {shown(value)}: must be {BOUNDS[path][0]}")
+    return len(draft.problems) == before
+
+
+def shown(value: Any) -> str:
+    """A value as it stands on a command line."""
+    return " ".join(str(part) for part in value) if isinstance(value, tuple) else str(value)

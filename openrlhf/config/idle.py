@@ -1,0 +1,96 @@
+"""Flags that were given but have no effect in this run: one warning names each of them with the reason."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from openrlhf.config.draft import Draft
+from openrlhf.config.planned import feature_of
+from openrlhf.config.ppo import PPOConfig
+from openrlhf.config.schema import flags, values
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """`flags` (or sections, ending in a dot) do nothing while `when` holds."""
+
+    flags: tuple[str, ...]
+    when: Callable[[PPOConfig], bool]
+    reason: str
+
+
+_CORRECTION = ("algo.advantage.is_correction_type", "algo.advantage.is_correction_threshold")
+_BUDGETS = ("train.max_tokens_per_gpu", "rollout.max_tokens_per_gpu")
+_MICRO = ("train.micro_batch_size", "rollout.micro_batch_size")
+_WANDB = ("logger.wandb.org", "logger.wandb.group", "logger.wandb.project", "logger.wandb.run_name")
+
+IDLE = (
+    Idle(
+        _CORRECTION, lambda c: not c.algo.advantage.is_correction_enable, "--algo.advantage.is_correction_enable is off"
+    ),
+    Idle(_BUDGETS, lambda c: not c.train.dynamic_batch_enable, "--train.dynamic_batch_enable is off"),
+    Idle(_MICRO, lambda c: c.train.dynamic_batch_enable, "--train.dynamic_batch_enable counts tokens"),
+    Idle(("ref.",), lambda c: c.algo.kl.init_coef == 0, "--algo.kl.init_coef 0 needs no reference"),
+    Idle(("algo.kl.estimator", "algo.kl.use_loss"), lambda c: c.algo.kl.init_coef == 0, "--algo.kl.init_coef is 0"),
+    Idle(("algo.kl.horizon",), lambda c: c.algo.kl.target is None, "--algo.kl.target is not set"),
+    Idle(("actor.eps_clip",), lambda c: c.actor.eps_clip_low_high is not None, "--actor.eps_clip_low_high replaces it"),
+    Idle(
+        ("algo.advantage.no_std_norm",),
+        lambda c: c.algo.advantage.estimator in ("rloo", "group_norm", "dr_grpo"),
+        "this estimator's advantages are not normalised over the batch",
+    ),
+    Idle(
+        ("actor.min_lr_ratio",),
+        lambda c: c.actor.lr_scheduler != "cosine_with_min_lr",
+        "only --actor.lr_scheduler cosine_with_min_lr has a lowest rate",
+    ),
+    Idle(("actor.lr_warmup_ratio",), lambda c: c.actor.lr_scheduler == "constant", "constant has no warm-up"),
+    Idle(
+        ("actor.gradient_checkpointing_reentrant",),
+        lambda c: not c.actor.gradient_checkpointing_enable,
+        "--actor.gradient_checkpointing_enable is off",
+    ),
+    Idle(
+        ("train.colocate_actor_ref",),
+        lambda c: c.train.colocate_all or c.algo.kl.init_coef == 0,
+        "--train.colocate_all includes it, and without a reference there is nothing to colocate",
+    ),
+    Idle(("ds.overlap_comm",), lambda c: c.ds.zero_stage == 0, "--ds.zero_stage 0 does not overlap"),
+    Idle(("eval.",), lambda c: c.eval.dataset is None, "--eval.dataset is not set"),
+    Idle(_WANDB, lambda c: c.logger.wandb.key is None, "--logger.wandb.key (or WANDB_API_KEY) is not set"),
+    Idle(
+        ("vllm.gpu_memory_utilization",), lambda c: c.device == "cpu", "on CPU --vllm.cpu_kv_cache_gb sets the memory"
+    ),
+    Idle(
+        ("vllm.cpu_kv_cache_gb",), lambda c: c.device == "cuda", "on GPU --vllm.gpu_memory_utilization sets the memory"
+    ),
+    Idle(("local_rank",), lambda _: True, "Ray places the processes"),
+    Idle(("data.dataloader_num_workers",), lambda _: True, "prompts are read once and kept in memory"),
+)
+
+# At these values an idle flag asks for nothing, so nobody is misled.
+_HARMLESS: dict[str, object] = {
+    "algo.kl.use_loss": False,
+    "algo.advantage.no_std_norm": False,
+    "actor.gradient_checkpointing_reentrant": False,
+    "train.colocate_actor_ref": False,
+    "ds.overlap_comm": False,
+    "eval.steps": -1,
+    "eval.at_start": False,
+    "local_rank": -1,
+    "data.dataloader_num_workers": 0,
+}
+
+
+def warn_idle(draft: Draft, config: PPOConfig) -> None:
+    """Look at the config as it was given (`config`), on the device that was resolved."""
+    seen = values(config)
+    for idle in IDLE:
+        if not idle.when(config):
+            continue
+        for path in flags():
+            named = path in idle.flags or path.startswith(tuple(part for part in idle.flags if part.endswith(".")))
+            if not named or path not in draft.given or feature_of(path):
+                continue
+            if seen[path] is None or seen[path] == _HARMLESS.get(path, object()):
+                continue
+            draft.warn(f"--{path} {seen[path]} has no effect: {idle.reason}")

@@ -1,0 +1,172 @@
+"""What the run reads: model, prompts and reward are looked for before anything is started."""
+
+import ast
+import json
+from pathlib import Path
+
+from openrlhf.config.draft import Draft
+
+_DATA_SUFFIXES = (".json", ".jsonl", ".csv", ".parquet", ".arrow")
+
+
+def resolve_inputs(draft: Draft) -> None:
+    """Check every input and make existing local paths absolute, so that workers elsewhere find them.
+
+    Inside a Ray job they stay as given: each node runs in its own copy of the working directory.
+    """
+    _models(draft)
+    _dataset(draft, "data.prompt_dataset", draft.config.data.prompt_dataset, draft.config.data.prompt_probs)
+    _dataset(draft, "eval.dataset", draft.config.eval.dataset, None)
+    _reward(draft)
+
+
+def _local(draft: Draft, path: str) -> Path:
+    return draft.root / Path(path).expanduser()
+
+
+def _stands_for_a_path(name: str) -> bool:
+    """Whether a name can only be a local path: a hub name has at most one slash, and no dot or ~ before it."""
+    return name.startswith((".", "/", "~")) or name.count("/") > 1
+
+
+def _absolute(draft: Draft, name: str) -> str:
+    return name if draft.ray_job or not _local(draft, name).exists() else str(_local(draft, name).resolve())
+
+
+def _models(draft: Draft) -> None:
+    actor = draft.config.actor.model_name_or_path
+    if actor is None:
+        draft.problem("--actor.model_name_or_path is missing: the Hugging Face name or folder of the model to train")
+        return
+    if _model_exists(draft, "actor.model_name_or_path", actor):
+        draft.set("actor.model_name_or_path", _absolute(draft, actor))
+    if draft.config.algo.kl.init_coef == 0:
+        return
+    reference = draft.config.ref.model_name_or_path
+    if reference is None:
+        draft.set("ref.model_name_or_path", draft.config.actor.model_name_or_path)
+    elif _model_exists(draft, "ref.model_name_or_path", reference):
+        draft.set("ref.model_name_or_path", _absolute(draft, reference))
+
+
+def _model_exists(draft: Draft, flag: str, name: str) -> bool:
+    folder = _local(draft, name)
+    if not folder.exists():
+        if _stands_for_a_path(name):
+            draft.problem(f"--{flag} {name}: no such folder")
+        return False
+    if not (folder / "config.json").is_file():
+        draft.problem(f"--{flag} {name}: not a Hugging Face model, it holds no config.json")
+        return False
+    _check_context(draft, flag, name, folder / "config.json")
+    return True
+
+
+def _check_context(draft: Draft, flag: str, name: str, file: Path) -> None:
+    """Longer sequences than the model knows positions for are refused by the engine; say so at once."""
+    try:
+        model = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        draft.problem(f"--{flag} {name}: config.json cannot be read: {error}")
+        return
+    positions = model.get("max_position_embeddings") if isinstance(model, dict) else None
+    max_len = draft.config.data.max_len
+    if isinstance(positions, int) and max_len > positions:
+        draft.problem(f"--data.max_len {max_len}: {name} knows {positions} positions; use at most that")
+
+
+def _dataset(draft: Draft, flag: str, spec: str | None, probs: str | None) -> None:
+    if spec is None:
+        if flag == "data.prompt_dataset":
+            draft.problem(f"--{flag} is missing: a file, folder or hub name of the prompts")
+        return
+    entries = [spec] if _local(draft, spec).exists() else [part.strip() for part in spec.split(",")]
+    draft.set(flag, ",".join(_entry(draft, flag, entry) for entry in entries))
+    if probs is None:
+        return
+    if len(entries) == 1:
+        draft.warn(f"--data.prompt_probs {probs} has no effect: --data.prompt_dataset names one dataset")
+    else:
+        _check_probs(draft, probs, len(entries))
+
+
+def _entry(draft: Draft, flag: str, entry: str) -> str:
+    """One dataset of the comma list, `path`, `path@dir` or a hub name, checked; absolute where it lies on disk."""
+    if _local(draft, entry).exists():
+        return _absolute(draft, entry)
+    name, at, inner = entry.rpartition("@") if "@" in entry.strip("@") else (entry, "", "")
+    if _local(draft, name).exists():
+        if not (_local(draft, name) / inner).exists():
+            draft.problem(f"--{flag} {entry}: {name} holds no {inner}")
+    elif not name or _stands_for_a_path(name) or name.endswith(_DATA_SUFFIXES):
+        draft.problem(f"--{flag} {entry or repr(entry)}: no such file or folder")
+    return _absolute(draft, name) + at + inner
+
+
+def _check_probs(draft: Draft, probs: str, datasets: int) -> None:
+    try:
+        numbers = [float(part) for part in probs.split(",")]
+    except ValueError:
+        draft.problem(f"--data.prompt_probs {probs}: numbers separated by commas, like 0.3,0.7")
+        return
+    if len(numbers) != datasets:
+        draft.problem(f"--data.prompt_probs {probs}: {len(numbers)} probabilities for {datasets} datasets")
+    elif not all(number > 0 for number in numbers) or abs(sum(numbers) - 1) > 1e-6:
+        draft.problem(f"--data.prompt_probs {probs}: each must be over 0, and all together 1")
+
+
+def _reward(draft: Draft) -> None:
+    reward = draft.config.reward
+    if draft.config.train.agent_func_path is not None:
+        if reward.remote_url is not None:
+            draft.warn(
+                f"--reward.remote_url {reward.remote_url} is switched off: --train.agent_func_path gives the rewards"
+            )
+            draft.set("reward.remote_url", None)
+        return
+    if not reward.sources:
+        for_eval = ", and --eval.dataset needs it too" if draft.config.eval.dataset else ""
+        if reward.model_name_or_path is None:
+            draft.problem(
+                f"--reward.remote_url is missing: a Python file with reward_func, or an http address{for_eval}"
+            )
+        return
+    addresses = [source for source in reward.sources if source.startswith(("http://", "https://"))]
+    if len(addresses) == len(reward.sources):
+        return
+    if len(reward.sources) > 1:
+        draft.problem(f"--reward.remote_url {reward.remote_url}: several sources must all be http addresses")
+    elif not reward.sources[0].endswith(".py"):
+        draft.problem(f"--reward.remote_url {reward.remote_url}: neither a .py file nor an http:// or https:// address")
+    else:
+        _reward_file(draft, reward.sources[0])
+
+
+def _reward_file(draft: Draft, name: str) -> None:
+    file = _local(draft, name)
+    if not file.is_file():
+        draft.problem(f"--reward.remote_url {name}: no such file")
+        return
+    try:
+        tree = ast.parse(file.read_text())
+    except (SyntaxError, ValueError, OSError) as error:
+        draft.problem(f"--reward.remote_url {name}: cannot be read as Python: {error}")
+        return
+    if not _defines(tree, "reward_func"):
+        draft.problem(f"--reward.remote_url {name}: defines no reward_func(queries, prompts, labels)")
+    draft.set("reward.remote_url", _absolute(draft, name))
+
+
+def _defines(tree: ast.Module, wanted: str) -> bool:
+    """Whether a module's text binds a name; a star import might. The reward room loads the file and knows for sure."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                bound = name
+            case ast.alias(name=name, asname=asname):
+                bound = wanted if name == "*" else asname or name
+            case _:
+                continue
+        if bound == wanted:
+            return True
+    return False

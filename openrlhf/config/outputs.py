@@ -1,0 +1,34 @@
+"""What the run writes: paths made absolute, a full run folder refused."""
+
+from pathlib import Path
+
+from openrlhf.config.draft import Draft
+
+
+def resolve_outputs(draft: Draft, openrlhf_path: str | None) -> None:
+    """Anchor output paths. Inside a Ray job the working directory is Ray's temporary copy: files there vanish."""
+    ckpt, logger = draft.config.ckpt, draft.config.logger
+    draft.set("ckpt.output_dir", _anchor(draft, "ckpt.output_dir", ckpt.output_dir, openrlhf_path))
+    if logger.tensorboard_dir is not None:
+        path = _anchor(draft, "logger.tensorboard_dir", logger.tensorboard_dir, openrlhf_path)
+        draft.set("logger.tensorboard_dir", path)
+    folder = Path(draft.config.ckpt.output_dir)
+    if folder.exists() and not folder.is_dir():
+        draft.problem(f"--ckpt.output_dir {folder}: is a file, not a folder")
+    elif not (ckpt.overwrite or ckpt.load_enable) and any(path.is_file() for path in folder.rglob("*")):
+        draft.problem(f"--ckpt.output_dir {folder}: holds files already; choose another, or add --ckpt.overwrite")
+
+
+def _anchor(draft: Draft, flag: str, path: str, openrlhf_path: str | None) -> str:
+    expanded = Path(path).expanduser()
+    if expanded.is_absolute():
+        return str(expanded)
+    if draft.ray_job and openrlhf_path:
+        return str((Path(openrlhf_path) / expanded).resolve())
+    absolute = str((draft.root / expanded).resolve())
+    if draft.ray_job:
+        draft.warn(
+            f"--{flag} {path} is relative, and this Ray job runs in a temporary copy of the working directory: it is "
+            f"{absolute}; set OPENRLHF_PATH or give an absolute path to keep it"
+        )
+    return absolute

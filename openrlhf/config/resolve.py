@@ -1,0 +1,64 @@
+"""From what was asked to what will run: every check before any model loads, every problem reported at once.
+
+This is the only module of the project that reads environment variables of its own:
+
+    WANDB_API_KEY   the key, if a --logger.wandb.* flag is given without one
+    OPENRLHF_PATH   where relative output paths start inside a Ray job
+    RAY_ADDRESS, RAY_JOB_CONFIG_JSON_ENV_VAR   whether the run belongs to a Ray cluster or to a submitted job
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from openrlhf.config.bounds import check_bounds
+from openrlhf.config.device import resolve_device
+from openrlhf.config.draft import Draft
+from openrlhf.config.errors import ConfigError
+from openrlhf.config.idle import warn_idle
+from openrlhf.config.inputs import resolve_inputs
+from openrlhf.config.machine import Machine, detect_machine
+from openrlhf.config.outputs import resolve_outputs
+from openrlhf.config.placement import resolve_placement
+from openrlhf.config.planned import refused
+from openrlhf.config.ppo import PPOConfig
+from openrlhf.config.rules import resolve_algorithm, resolve_batches, resolve_lengths, resolve_logging
+
+_RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray for the command of a submitted job
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The config that runs, device-dependent values filled in, and what its user should know."""
+
+    config: PPOConfig
+    warnings: tuple[str, ...]
+
+
+def resolve(
+    config: PPOConfig, environ: Mapping[str, str], machine: Machine | None = None, root: Path | None = None
+) -> Resolution:
+    """Check and complete a config; ConfigError lists all problems, one line each with flag, value and way out.
+
+    `machine`: what to plan for, detected when None. `root`: where relative paths start, the working directory when
+    None. Resolving a resolved config changes nothing.
+    """
+    ray_job = _RAY_JOB in environ
+    cluster = ray_job or bool(environ.get("RAY_ADDRESS"))
+    draft = Draft(config, machine or detect_machine(), ray_job=ray_job, cluster=cluster, root=root)
+    draft.problems += refused(config)
+    in_bounds = check_bounds(draft)
+    resolve_device(draft)
+    resolve_logging(draft, environ.get("WANDB_API_KEY"))
+    asked = config.model_copy(update={"device": draft.config.device, "logger": draft.config.logger})
+    warn_idle(draft, asked)
+    resolve_inputs(draft)
+    resolve_outputs(draft, environ.get("OPENRLHF_PATH"))
+    resolve_lengths(draft)
+    resolve_algorithm(draft)
+    if in_bounds:  # sizes are divided by each other
+        resolve_placement(draft)
+        resolve_batches(draft)
+    if draft.problems:
+        raise ConfigError(list(dict.fromkeys(draft.problems)))
+    return Resolution(draft.config, tuple(dict.fromkeys(draft.warnings)))

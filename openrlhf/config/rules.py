@@ -1,0 +1,160 @@
+"""Rules between flags that do not depend on the device: batches, lengths, algorithm, evaluation, logging."""
+
+from math import ceil
+from string import Formatter
+
+from openrlhf.config.draft import Draft
+
+_GROUPED = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")
+
+
+def resolve_lengths(draft: Draft) -> None:
+    """Token budgets and the prompt template."""
+    data, rollout, train = draft.config.data, draft.config.rollout, draft.config.train
+    if rollout.max_new_tokens is not None and rollout.max_new_tokens >= data.max_len:
+        draft.problem(
+            f"--rollout.max_new_tokens {rollout.max_new_tokens}: must be below --data.max_len {data.max_len}, which "
+            "counts the prompt too"
+        )
+    if train.dynamic_batch_enable and rollout.max_tokens_per_gpu is None:
+        draft.set("rollout.max_tokens_per_gpu", train.max_tokens_per_gpu)
+    if train.dynamic_batch_enable and data.max_len > train.max_tokens_per_gpu:
+        draft.warn(
+            f"--train.max_tokens_per_gpu {train.max_tokens_per_gpu} is below --data.max_len {data.max_len}: a longer "
+            "sequence gets a micro-batch of its own, over the budget"
+        )
+    if train.dynamic_batch_enable and not draft.config.ds.packing_samples:
+        draft.warn("--ds.no-packing_samples: --train.dynamic_batch_enable counts packed tokens; packing stays on")
+        draft.set("ds.packing_samples", True)
+    _template(draft)
+
+
+def _template(draft: Draft) -> None:
+    template = draft.config.data.input_template
+    if template is None:
+        return
+    if draft.config.data.apply_chat_template:
+        draft.warn("--data.input_template has no effect: --data.apply_chat_template renders the prompts")
+        draft.set("data.input_template", None)
+    elif "{}" not in template:
+        draft.warn(f"--data.input_template {template!r} has no effect: it holds no {{}} to put the prompt in")
+        draft.set("data.input_template", None)
+    elif not _one_field(template):
+        draft.problem(f"--data.input_template {template!r}: needs exactly one {{}}; write other braces twice")
+    elif "\\n" in template:
+        draft.warn(
+            "--data.input_template holds a backslash and an n, not a line break; in bash write $'..\\n..' for one"
+        )
+
+
+def _one_field(template: str) -> bool:
+    """Whether `template.format(prompt)` works."""
+    try:
+        return [piece[1] for piece in Formatter().parse(template) if piece[1] is not None] == [""]
+    except ValueError:  # unbalanced braces
+        return False
+
+
+def resolve_batches(draft: Draft) -> None:
+    """Sizes that must fit into each other, and into the data-parallel ranks."""
+    rollout, train, actor = draft.config.rollout, draft.config.train, draft.config.actor
+    samples = rollout.batch_size * rollout.n_samples_per_prompt
+    shown = f"--rollout.batch_size {rollout.batch_size} x --rollout.n_samples_per_prompt {rollout.n_samples_per_prompt}"
+    ranks = actor.num_nodes * (actor.num_gpus_per_node or 1)
+    if train.batch_size > samples:
+        draft.problem(
+            f"--train.batch_size {train.batch_size}: a rollout has only {samples} samples ({shown}); use at most that"
+        )
+    elif samples % train.batch_size:
+        draft.warn(
+            f"--train.batch_size {train.batch_size} does not divide a rollout's {samples} samples ({shown}): its last "
+            f"optimiser step has {samples % train.batch_size}"
+        )
+    if train.batch_size < ranks:
+        draft.problem(
+            f"--train.batch_size {train.batch_size}: fewer samples than the actor's {ranks} processes; use at least "
+            f"{ranks}, or lower --actor.num_gpus_per_node"
+        )
+    if not train.dynamic_batch_enable:
+        _micro_batches(draft, samples, ranks)
+    generate = rollout.vllm_generate_batch_size
+    if generate is not None and generate > rollout.batch_size:
+        draft.problem(
+            f"--rollout.vllm_generate_batch_size {generate}: more than --rollout.batch_size {rollout.batch_size} is "
+            "oversampling, which comes with later work; leave it out"
+        )
+    elif generate is not None and generate < rollout.batch_size:
+        draft.problem(
+            f"--rollout.vllm_generate_batch_size {generate}: below --rollout.batch_size {rollout.batch_size}; "
+            "leave it out"
+        )
+    else:
+        draft.set("rollout.vllm_generate_batch_size", rollout.batch_size)
+
+
+def _micro_batches(draft: Draft, samples: int, ranks: int) -> None:
+    rollout, train = draft.config.rollout, draft.config.train
+    if samples // rollout.micro_batch_size < ranks:
+        draft.problem(
+            f"--rollout.micro_batch_size {rollout.micro_batch_size}: a rollout's {samples} samples give fewer "
+            f"micro-batches than the actor's {ranks} processes; use at most {max(samples // ranks, 1)}"
+        )
+    share = ceil(train.batch_size / ranks)
+    if train.micro_batch_size > share:
+        draft.warn(
+            f"--train.micro_batch_size {train.micro_batch_size}: a process has only {share} samples per optimiser step"
+        )
+
+
+def resolve_algorithm(draft: Draft) -> None:
+    """Estimator, KL and clip."""
+    actor, advantage = draft.config.actor, draft.config.algo.advantage
+    n = draft.config.rollout.n_samples_per_prompt
+    if advantage.estimator in _GROUPED:
+        if n < 2:
+            draft.problem(
+                f"--algo.advantage.estimator {advantage.estimator}: compares the samples of a prompt; give "
+                f"--rollout.n_samples_per_prompt 2 or more, not {n}"
+            )
+        if advantage.gamma != 1:
+            draft.warn(
+                f"--algo.advantage.gamma {advantage.gamma} has no effect with {advantage.estimator}, which gives every "
+                "token of a response the same advantage"
+            )
+            draft.set("algo.advantage.gamma", 1.0)
+    if actor.eps_clip_low_high is None:
+        draft.set("actor.eps_clip_low_high", (actor.eps_clip, actor.eps_clip))
+    _kl(draft)
+
+
+def _kl(draft: Draft) -> None:
+    kl = draft.config.algo.kl
+    if kl.init_coef == 0:
+        if kl.target is not None:
+            draft.problem(
+                f"--algo.kl.target {kl.target}: a weight that starts at --algo.kl.init_coef 0 stays 0; start above 0"
+            )
+        return
+    if kl.use_loss and kl.estimator == "k1":
+        draft.warn(
+            "--algo.kl.estimator k1 with --algo.kl.use_loss: its gradient is 0 on average; k2 or k3 suits a loss term"
+        )
+    if not kl.use_loss and kl.estimator != "k1":
+        draft.warn(f"--algo.kl.estimator {kl.estimator} without --algo.kl.use_loss: k1 suits the penalty on the reward")
+
+
+def resolve_logging(draft: Draft, wandb_key: str | None) -> None:
+    """Evaluation and loggers; the W&B key may come from the environment."""
+    evaluation, wandb = draft.config.eval, draft.config.logger.wandb
+    if evaluation.dataset is not None and evaluation.steps == -1 and not evaluation.at_start:
+        draft.warn(
+            f"--eval.dataset {evaluation.dataset} has no effect: give --eval.steps (every so many rollouts) or "
+            "--eval.at_start"
+        )
+    wanted = any(path.startswith("logger.wandb.") for path in draft.given)
+    if wandb.key is None and wanted and wandb_key:
+        draft.set("logger.wandb.key", wandb_key)
+    if draft.config.logger.wandb.key is not None and "wandb" not in draft.machine.packages:
+        draft.problem("--logger.wandb.key: the package wandb is not installed; run pip install 'openrlhf[wandb]'")
+    if draft.config.logger.tensorboard_dir is not None and "tensorboard" not in draft.machine.packages:
+        draft.problem("--logger.tensorboard_dir: the package tensorboard is not installed; run pip install tensorboard")
