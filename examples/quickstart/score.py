@@ -41,7 +41,12 @@ def cut_after(ids: list[int], eos: int) -> list[int]:
 def reply_queries(model: Any, tokenizer: Any, prompts: list[str], max_new_tokens: int, **sampling: Any) -> list[str]:
     """Return prompt and reply as one text per prompt, special tokens kept."""
     batch = tokenizer(
-        prompts, return_tensors="pt", padding=True, padding_side="left", add_special_tokens=False, return_attention_mask=True
+        prompts,
+        return_tensors="pt",
+        padding=True,
+        padding_side="left",
+        add_special_tokens=False,
+        return_attention_mask=True,
     )
     output = model.generate(
         input_ids=batch["input_ids"].to(model.device),

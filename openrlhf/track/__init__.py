@@ -1,0 +1,1 @@
+"""What a run writes down: metrics, events, stored rollouts, and the picture of its reward."""

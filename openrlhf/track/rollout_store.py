@@ -1,0 +1,75 @@
+"""rollouts/step_000001.jsonl: some samples of each step, as people and scripts can read them."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+from openrlhf.types import Rollout, RolloutGroup, Segment
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def segment_row(segment: Segment) -> dict[str, Any]:
+    """Everything of one token trajectory; index t describes token t."""
+    return {
+        "token_ids": segment.token_ids.tolist(),
+        "action_mask": segment.action_mask.astype(int).tolist(),
+        "loss_mask": segment.loss_mask.astype(int).tolist(),
+        "logprobs": [round(float(value), 6) for value in segment.logprobs],
+        "policy_versions": segment.policy_versions.tolist(),
+        "turns": [{"start": turn.start, "end": turn.end, "reward": turn.reward} for turn in segment.turns],
+    }
+
+
+def rollout_row(step: int, rollout: Rollout) -> dict[str, Any]:
+    """One sample; an ungraded one has null for reward and score."""
+    outcome = rollout.outcome
+    return {
+        "step": step,
+        "group_id": rollout.group_id,
+        "sample_id": rollout.sample_id,
+        "prompt_id": rollout.prompt.prompt_id,
+        "prompt": rollout.prompt.text,
+        "label": rollout.prompt.label,
+        "response": rollout.response_text,
+        "reward": _finite(outcome.reward),
+        "score": _finite(outcome.score),
+        "status": outcome.status.value,
+        "reason": outcome.reason,
+        "extra_logs": {name: _finite(value) for name, value in outcome.extra_logs.items()},
+        "truncated": rollout.truncated,
+        "segments": [segment_row(segment) for segment in rollout.segments],
+    }
+
+
+def spread(groups: Sequence[RolloutGroup]) -> Iterator[Rollout]:
+    """The first sample of every group, then the second of every group, and so on: few samples, many prompts."""
+    for round_ in zip_longest(*(group.rollouts for group in groups)):
+        yield from (rollout for rollout in round_ if rollout is not None)
+
+
+class RolloutStore:
+    """Keeps up to `per_step` samples of each step."""
+
+    def __init__(self, folder: Path, per_step: int) -> None:
+        self._folder = folder
+        self._per_step = per_step
+
+    def clear_after(self, step: int) -> None:
+        """Delete what an earlier run left in the folder for the steps after `step`."""
+        for path in self._folder.glob("step_*.jsonl"):
+            if int(path.stem.removeprefix("step_")) > step:
+                path.unlink()
+
+    def write(self, step: int, groups: Sequence[RolloutGroup]) -> None:
+        rows = [rollout_row(step, rollout) for rollout in islice(spread(groups), self._per_step)]
+        if not rows:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"step_{step:06d}.jsonl"
+        path.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows), encoding="utf-8")

@@ -1,0 +1,100 @@
+"""Everything a run writes down while it trains, behind one object.
+
+    <output_dir>/metrics.jsonl      one object per step
+    <output_dir>/rollouts/          a few samples of each step
+    <output_dir>/reward_curve.png   drawn at the end
+
+and, where the logger asks for them, TensorBoard events and a W&B run.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic import BaseModel
+
+from openrlhf.config.run import LoggerConfig
+from openrlhf.track.console import ConsoleProgress, is_evaluation
+from openrlhf.track.metrics_file import MetricsFile
+from openrlhf.track.reward_curve import draw_reward_curve
+from openrlhf.track.rollout_store import RolloutStore
+from openrlhf.track.tensorboard_writer import TensorBoardWriter
+from openrlhf.track.wandb_writer import WandbWriter
+from openrlhf.track.writer import MetricsWriter
+from openrlhf.types import RolloutGroup
+
+# The API key must not leave the process: W&B would show it to everyone who can see the run.
+SECRETS: Any = {"logger": {"wandb": {"key"}}}
+
+
+class RunTracker:
+    """Writes the run folder. Use it as a context manager: what was logged is complete also after an error."""
+
+    def __init__(self, output_dir: Path, logger: LoggerConfig, config: BaseModel, total_steps: int) -> None:
+        """`config` is only shown to W&B. Raises TrackError if a destination cannot be opened."""
+        self._folder = output_dir
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._every = logger.logging_steps
+        self._step = 0
+        self._metrics: MetricsFile | None = None  # opened by the first row: only then is it known whether to resume
+        self._rollouts = RolloutStore(output_dir / "rollouts", logger.num_rollouts_stored)
+        self._resume_after: int | None = None
+        self._writers: list[MetricsWriter] = []
+        if logger.tensorboard_dir is not None:
+            self._writers.append(TensorBoardWriter(logger.tensorboard_dir))
+        if logger.wandb.key is not None:
+            settings = config.model_dump(mode="json", exclude=SECRETS)
+            self._writers.append(WandbWriter(logger.wandb, settings, output_dir))
+        self._console = ConsoleProgress(total_steps)
+        self._writers.append(self._console)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write the metrics of one step; a second call for the same step (its evaluation) adds to it.
+
+        metrics.jsonl gets every step, the other destinations every `logger.logging_steps`-th and every evaluation.
+        """
+        self._open_metrics().write(step, metrics)
+        self._step = step
+        if step % self._every == 0 or is_evaluation(metrics):
+            for writer in self._writers:
+                writer.write(step, metrics)
+
+    def store_rollouts(self, step: int, groups: Sequence[RolloutGroup]) -> None:
+        """Keep a few samples of the step, `logger.num_rollouts_stored` at most."""
+        self._rollouts.write(step, groups)
+
+    def _open_metrics(self) -> MetricsFile:
+        if self._metrics is None:
+            self._metrics = MetricsFile(self._folder / "metrics.jsonl", self._resume_after)
+            self._rollouts.clear_after(self._resume_after or 0)
+        return self._metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"step": self._step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on after the saved step: later rows of metrics.jsonl, which are about to be repeated, are dropped."""
+        if self._metrics is not None:
+            raise RuntimeError("RunTracker: state must be loaded before the first step is logged")
+        self._step = self._resume_after = int(state["step"])
+
+    def close(self) -> None:
+        """Draw the reward curve and close every destination. A second call does nothing."""
+        if self._metrics is not None:
+            curve = self._folder / "reward_curve.png"
+            if draw_reward_curve(self._metrics.rows, curve):
+                self._console.say(f"reward curve: {curve}")
+            self._metrics.close()
+            self._metrics = None
+        for writer in self._writers:
+            writer.close()
+        self._writers = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

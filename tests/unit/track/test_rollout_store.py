@@ -1,0 +1,49 @@
+import json
+
+from openrlhf.track.rollout_store import RolloutStore
+from openrlhf.types import RewardOutcome
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_stored_sample_holds_tokens_masks_logprobs_versions_and_verdict(tmp_path, make_group):
+    store = RolloutStore(tmp_path / "rollouts", per_step=8)
+    store.write(12, [make_group("g", 1, RewardOutcome(1.0, 0.5, extra_logs={"format": 1.0}))])
+    (row,) = read(tmp_path / "rollouts" / "step_000012.jsonl")
+    assert row["prompt"] == "prompt g"
+    assert (row["reward"], row["score"], row["status"]) == (1.0, 0.5, "graded")
+    assert row["extra_logs"] == {"format": 1.0}
+    assert row["segments"] == [
+        {
+            "token_ids": [5, 6, 7],
+            "action_mask": [0, 1, 1],
+            "loss_mask": [0, 1, 0],
+            "logprobs": [0.0, -0.5, -0.25],
+            "policy_versions": [-1, 3, 3],
+            "turns": [{"start": 1, "end": 3, "reward": 0.5}],
+        }
+    ]
+
+
+def test_few_samples_are_spread_over_the_prompts(tmp_path, make_group):
+    store = RolloutStore(tmp_path, per_step=4)
+    store.write(1, [make_group("a", 3), make_group("b", 1), make_group("c", 3)])
+    assert [row["sample_id"] for row in read(tmp_path / "step_000001.jsonl")] == ["a-0", "b-0", "c-0", "a-1"]
+
+
+def test_an_ungraded_sample_is_stored_with_null_and_its_reason(tmp_path, make_group):
+    RolloutStore(tmp_path, per_step=1).write(1, [make_group("a", 1, RewardOutcome.ungraded("grader down"))])
+    (row,) = read(tmp_path / "step_000001.jsonl")
+    assert (row["reward"], row["status"], row["reason"]) == (None, "ungraded", "grader down")
+
+
+def test_zero_samples_leave_no_folder_and_old_steps_can_be_cleared(tmp_path, make_group):
+    RolloutStore(tmp_path / "none", per_step=0).write(1, [make_group("a", 1)])
+    assert not (tmp_path / "none").exists()
+    store = RolloutStore(tmp_path, per_step=1)
+    for step in (1, 2, 3):
+        store.write(step, [make_group("a", 1)])
+    store.clear_after(1)
+    assert [path.name for path in tmp_path.glob("step_*")] == ["step_000001.jsonl"]
