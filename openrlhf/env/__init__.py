@@ -1,0 +1,1 @@
+"""Environments and graders of verifiable tasks."""

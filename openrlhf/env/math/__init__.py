@@ -1,0 +1,1 @@
+"""Grading of final answers to mathematics problems."""

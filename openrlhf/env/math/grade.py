@@ -1,0 +1,48 @@
+"""The verdict on a response to a mathematics problem: last box, equal as a string or after math-verify.
+
+right                                                        1
+another answer, no answer, one that exhausts its limits      0
+no gold answer, or a machine too busy to compare in time     NaN, no verdict
+"""
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from openrlhf.env.math import worker
+from openrlhf.env.math.answers import gold_answer, simplify
+from openrlhf.env.math.boxed import last_boxed, nesting, outside_thinking
+from openrlhf.env.math.pool import ComparePool
+
+# An answer beyond these is right only if it equals the gold answer as a string.
+MAX_CHARS = 1000
+MAX_NESTING = 32
+
+_VERDICTS = {worker.RIGHT: 1.0, worker.WRONG: 0.0, worker.OVERRUN: 0.0, worker.LATE: math.nan}
+
+
+def grade(response: str, label: str, pool: ComparePool) -> float:
+    """1, 0 or NaN. Works in any thread; blocks it at most for the pool's limits.
+
+    Raises:
+        pool.WorkerGone: no comparison was possible.
+    """
+    gold = gold_answer(label)
+    answer = last_boxed(outside_thinking(response))
+    if not simplify(gold):
+        return math.nan
+    if not answer:
+        return 0.0
+    if simplify(answer) == simplify(gold):
+        return 1.0
+    if len(answer) > MAX_CHARS or nesting(answer) > MAX_NESTING:
+        return 0.0
+    return _VERDICTS[pool.compare(answer, gold)]
+
+
+def grade_all(responses: Sequence[str], labels: Sequence[str], pool: ComparePool) -> list[float]:
+    """The verdicts in order, as many at a time as the pool has workers."""
+    if len(responses) == 1:
+        return [grade(responses[0], labels[0], pool)]
+    with ThreadPoolExecutor(pool.size) as threads:
+        return list(threads.map(grade, responses, labels, [pool] * len(responses)))

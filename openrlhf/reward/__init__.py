@@ -1,0 +1,1 @@
+"""Reward sources: a Python function, an HTTP server; every verdict is a typed `RewardOutcome`."""

@@ -1,0 +1,31 @@
+"""The reward source that `--reward.remote_url` names."""
+
+from openrlhf.config.reward import RewardConfig
+from openrlhf.interfaces import RewardSource
+from openrlhf.reward.errors import RewardError
+from openrlhf.reward.http import HttpReward
+from openrlhf.reward.python_function import PythonReward
+
+FLAG = "--reward.remote_url"
+
+
+def make_reward(reward: RewardConfig, timeout_s: float = 180.0) -> RewardSource:
+    """A `PythonReward` for one `.py` path, an `HttpReward` for one or more http addresses (comma list).
+
+    Args:
+        timeout_s: seconds for one call of the function, or one try at a server.
+
+    Raises:
+        RewardError: the value is neither, or what it names cannot be used.
+    """
+    sources = reward.sources
+    if not sources:
+        raise RewardError(f"{FLAG} is not set: give a Python file with reward_func, or the address of a reward server")
+    if all(source.startswith(("http://", "https://")) for source in sources):
+        return HttpReward(sources, timeout_s=timeout_s)
+    if len(sources) == 1 and sources[0].endswith(".py"):
+        return PythonReward(sources[0], timeout_s=timeout_s)
+    raise RewardError(
+        f"{FLAG} {reward.remote_url!r} is neither one Python file (a path that ends in .py) nor addresses of reward "
+        "servers (each starting with http:// or https://, separated by commas)"
+    )

@@ -1,0 +1,50 @@
+"""Loading a Python file that a user wrote, and saying where in it something went wrong."""
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from openrlhf.reward.errors import RewardError
+
+
+def load_module(path: Path) -> ModuleType:
+    """Run the file as a module of a name of its own, so that two files called `reward_func.py` do not meet.
+
+    As for `python FILE`, its folder comes first on `sys.path` from now on: imports of its siblings work, at the
+    top and inside functions.
+
+    Raises:
+        RewardError: no such file; not a `.py` file; its code raised, with the line.
+    """
+    path = path.expanduser().absolute()
+    if not path.is_file():
+        raise RewardError(f"reward file {path}: {'is a folder' if path.is_dir() else 'does not exist'}")
+    name = f"openrlhf_reward_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise RewardError(f"reward file {path}: not a Python file, the name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    sys.modules[name] = module  # dataclasses and pickle look the module up while it runs
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise RewardError(f"reward file {path}: import failed: {describe(error, path)}") from error
+    return module
+
+
+def describe(error: BaseException, path: Path) -> str:
+    """One line: exception type, message, the line of the user's file, and the line that raised if it is elsewhere."""
+    message = " ".join(str(error).split())
+    text = f"{type(error).__name__}: {message[:300]}" if message else type(error).__name__
+    if isinstance(error, SyntaxError):
+        return f"{text} at {error.filename}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename) == path]
+    places = [f"{frame.filename}:{frame.lineno}" for frame in (own[-1:] + frames[-1:])]
+    return " ".join([text, *(["at", " <- ".join(dict.fromkeys(reversed(places)))] if places else [])])

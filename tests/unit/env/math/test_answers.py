@@ -1,0 +1,52 @@
+"""Answers as strings, and the answer inside a label."""
+
+import time
+
+import pytest
+
+from openrlhf.env.math.answers import gold_answer, simplify
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (r"$ \dfrac{1}{2} $.", r"\frac{1}{2}"),
+        (r"\left( 1, 2 \right)", "(1,2)"),
+        (r"\text{Evelyn}", "Evelyn"),
+        (r"12\,345", "12 345"),
+        (r"\$5", "5"),
+        ("x  +\ty", "x+y"),
+    ],
+)
+def test_the_same_answer_typeset_otherwise(left, right):
+    assert simplify(left) == simplify(right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("1 2", "12"), ("1  2", "12"), ("1.2", "12"), ("-1", "1"), ("A", "B"), (r"\leftarrow", "arrow"), ("5%", "5")],
+)
+def test_other_answers_stay_apart(left, right):
+    assert simplify(left) != simplify(right)
+
+
+@pytest.mark.parametrize(
+    ("label", "gold"),
+    [
+        ("72", "72"),
+        (" 72\n", "72"),
+        ("48/2 = 24\n48+24 = 72\n#### 72", "72"),
+        (r"So \boxed{5}, no, \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
+        (r"\boxed{7", r"\boxed{7"),
+        ("", ""),
+    ],
+)
+def test_gold_answer(label, gold):
+    assert gold_answer(label) == gold
+
+
+@pytest.mark.parametrize("text", [" " * 1_000_000, "a " * 500_000, r"\text{" * 160_000, "x" * 1_000_000, "." * 10**6])
+def test_linear_in_the_length(text):
+    started = time.process_time()
+    simplify(text)
+    assert time.process_time() - started < 3

@@ -1,0 +1,178 @@
+"""Verdicts on mathematical answers, hostile ones among them (public cases g1 and g2)."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from openrlhf.env.math import worker
+from openrlhf.env.math.grade import grade, grade_all
+from openrlhf.env.math.pool import ComparePool, Limits, WorkerGone
+
+# Each takes minutes, gigabytes or the parser's stack when compared without limits.
+HOSTILE = [
+    r"2^{2^{2^{2^{2^{2}}}}}",
+    r"10^{10^{10}}",
+    r"(10!)!",
+    "(" * 30 + "1" + ")" * 30,
+    "(" * 500 + "1" + ")" * 500,
+    "{" * 3000 + "1" + "}" * 3000,
+    "x" * 1_000_000,
+]
+
+
+@pytest.fixture(scope="module")
+def pool():
+    made = ComparePool(size=2)
+    yield made
+    made.close()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("response", "label", "verdict"),
+    [
+        (r"\boxed{5}. No: \boxed{7}.", "7", 1.0),
+        (r"\boxed{5}. No: \boxed{7}.", "5", 0.0),
+        (r"\boxed{1}, \boxed{2}, \boxed{3}", r"\{1,2,3\}", 0.0),  # boxes are never joined into a set
+        (r"\boxed{1, 3, 2}", r"\{1,2,3\}", 1.0),
+        (r"\boxed{\boxed{7}}", "7", 1.0),
+        (r"\boxed{\frac{1}{\sqrt{2}}}", r"\frac{\sqrt{2}}{2}", 1.0),
+        (r"\boxed{1/3}", r"\frac13", 1.0),
+        (r"\boxed{\dfrac{14}{2}}", "4 + 3 = 7\n#### 7", 1.0),
+        (r"\boxed{x^2-1}", "(x-1)(x+1)", 1.0),
+        (r"\boxed{0.33}", r"\frac13", 0.0),
+        (r"\boxed{\text{Evelyn}}", "Evelyn", 1.0),
+        (r"\boxed{7", "7", 0.0),
+        (r"<think>\boxed{7}</think>", "7", 0.0),
+        (r"\fbox{7}", "7", 0.0),
+        ("7", "7", 0.0),
+        (r"\boxed{}", "7", 0.0),
+        ("__import__('os')._exit(1)", "7", 0.0),
+        (r"\boxed{__import__('os').kill(1, 9)}", "7", 0.0),
+        (r"\boxed{\frac{1}{0}}", "7", 0.0),
+    ],
+)
+def test_verdicts(pool, response, label, verdict):
+    assert grade(response, label, pool) == verdict
+
+
+@pytest.mark.parametrize("label", ["", "  ", "$$"])
+def test_no_gold_answer_is_no_verdict(pool, label):
+    assert math.isnan(grade(r"\boxed{7}", label, pool))
+
+
+def test_in_a_thread(pool):
+    verdicts: list[float] = []
+    thread = threading.Thread(target=lambda: verdicts.append(grade(r"\boxed{\frac{1}{3}}", r"\frac{2}{6}", pool)))
+    thread.start()
+    thread.join(60)
+    assert verdicts == [1.0]
+
+
+def test_a_batch_of_hostile_answers_and_one_good_one(pool):
+    answers = [HOSTILE[i % len(HOSTILE)] for i in range(31)]
+    answers.insert(17, r"\frac{14}{2}")
+    started = time.monotonic()
+    verdicts = grade_all([rf"\boxed{{{answer}}}" for answer in answers], ["7"] * 32, pool)
+    # 31 comparisons of 1 s CPU each on one core would take 31 s; equal answers are compared once.
+    assert time.monotonic() - started < 25
+    assert verdicts == [float(i == 17) for i in range(32)]
+    assert len(pool.pids()) == 2
+    assert [child for pid in pool.pids() for child in children(pid)] == []  # nothing computes on
+
+
+@pytest.mark.slow
+def test_a_batch_of_different_hostile_answers(pool):
+    answers = [rf"{n}^{{10^{{10}}}}" for n in range(2, 33)]
+    started = time.monotonic()
+    verdicts = grade_all([rf"\boxed{{{a}}}" for a in answers] + [r"\boxed{14/2}"], ["7"] * 32, pool)
+    assert verdicts == [0.0] * 31 + [1.0]
+    assert time.monotonic() - started < 32 * Limits().wall_s / 4
+
+
+@pytest.mark.slow
+def test_memory_is_bounded():
+    # 2^(10^10) needs 1.25 GB; with 64 MiB more than the loaded libraries the fork is out of memory at once.
+    small = ComparePool(size=1, limits=Limits(cpu_s=30, memory_bytes=256 << 20))
+    try:
+        started = time.monotonic()
+        assert small.compare(r"2^{10^{10}}", "7") in (worker.OVERRUN, worker.WRONG)
+        assert time.monotonic() - started < 25
+        assert small.compare("14/2", "7") == worker.RIGHT
+    finally:
+        small.close()
+
+
+def test_a_busy_machine_is_no_verdict():
+    # No wall time at all: no fork can answer, and that is not the answer's fault.
+    hasty = ComparePool(size=1, limits=Limits(wall_s=0.0))
+    try:
+        assert math.isnan(grade(r"\boxed{14/2}", "7", hasty))
+    finally:
+        hasty.close()
+
+
+def test_a_killed_worker_is_replaced(pool):
+    assert pool.compare("16/2", "8") == worker.RIGHT
+    for pid in pool.pids():
+        os.kill(pid, signal.SIGKILL)
+    assert pool.compare("18/2", "9") == worker.RIGHT
+
+
+def test_close_ends_the_workers():
+    closing = ComparePool(size=1)
+    assert closing.compare("16/2", "8") == worker.RIGHT
+    pids = closing.pids()
+    closing.close()
+    assert len(pids) == 1
+    assert not any(running(pid) for pid in pids)
+
+
+def test_without_math_verify_the_error_says_what_to_install(monkeypatch, tmp_path):
+    script = tmp_path / "worker.py"
+    script.write_text("import sys\nsys.modules['math_verify'] = None\n" + Path(worker.__file__).read_text())
+    monkeypatch.setattr(worker, "__file__", str(script))
+    with pytest.raises(WorkerGone, match="install math-verify"):
+        ComparePool(size=1).compare("14/2", "7")
+
+
+@pytest.mark.parametrize(
+    "death",
+    [
+        "os.kill(os.getpid(), 9)",
+        pytest.param("sys.exit()", marks=pytest.mark.slow),
+        pytest.param("os._exit(1)", marks=pytest.mark.slow),
+    ],
+)
+def test_workers_end_with_their_process(death):
+    program = f"""
+import os, sys
+from openrlhf.env.math.pool import ComparePool
+pool = ComparePool(size=1)
+pool.compare("14/2", "7")
+print(*pool.pids(), flush=True)
+{death}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    (pid,) = map(int, done.stdout.split())
+    deadline = time.monotonic() + 5
+    while running(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running(pid)

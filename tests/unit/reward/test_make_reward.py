@@ -1,0 +1,48 @@
+"""`--reward.remote_url`: which source a value makes."""
+
+import pytest
+
+from openrlhf.config.reward import RewardConfig
+from openrlhf.reward.errors import RewardError
+from openrlhf.reward.http import HttpReward
+from openrlhf.reward.make import make_reward
+from openrlhf.reward.python_function import PythonReward
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "http://127.0.0.1:5000/get_reward",
+        "https://host/get_reward/",
+        "http://a:1/r, http://b:2/r",
+        "http://rewards.py",
+    ],
+)
+async def test_addresses(value):
+    assert isinstance(make_reward(RewardConfig(remote_url=value)), HttpReward)
+
+
+async def test_a_python_file(tmp_path):
+    path = tmp_path / "r.py"
+    path.write_text("def reward_func(queries, prompts, labels): return 1\n")
+    assert isinstance(make_reward(RewardConfig(remote_url=str(path))), PythonReward)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, "", ",", "localhost:5000/get_reward", "reward_func", "r.txt", "a.py,b.py", "a.py,http://b/r", "ftp://a/r"],
+)
+def test_anything_else_names_the_flag(value):
+    with pytest.raises(RewardError, match=r"--reward\.remote_url"):
+        make_reward(RewardConfig(remote_url=value))
+
+
+@pytest.mark.parametrize("value", ["http://", "http://:80/x", "http://a:port/x"])
+def test_an_address_without_a_host_is_refused(value):
+    with pytest.raises(RewardError, match="reward server"):
+        make_reward(RewardConfig(remote_url=value))
+
+
+async def test_a_missing_file_is_an_early_error():
+    with pytest.raises(RewardError, match=r"no/such/file\.py: does not exist"):
+        make_reward(RewardConfig(remote_url="no/such/file.py"))

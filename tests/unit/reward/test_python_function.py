@@ -1,0 +1,295 @@
+"""Reward functions in a user's file: loading, calling off the event loop, failing, hanging."""
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from openrlhf.interfaces import RewardSource
+from openrlhf.reward.errors import RewardError
+from openrlhf.reward.python_function import PythonReward
+from openrlhf.types import Prompt, Status
+
+PROMPT = Prompt(prompt_id=0, text="2+2=", label="4")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(code: str, name: str = "my_rewards.py") -> Path:
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(code))
+        return path
+
+    return _write
+
+
+async def score(source: RewardSource, response: str = "4"):
+    return await source.score(PROMPT.text + response, PROMPT, response)
+
+
+async def test_the_function_of_the_documents(write):
+    path = write("""
+        import torch
+
+        def reward_func(queries, prompts, labels):
+            batch_size = len(queries)
+            reward = torch.zeros(batch_size)
+            for i, (q, p, label) in enumerate(zip(queries, prompts, labels)):
+                assert type(label) is str and q.startswith(p)
+                reward[i] = 1.0 if q[len(p):] == label else 0.0
+            return {"rewards": reward, "scores": reward, "extra_logs": {"accuracy": reward.mean().item()}}
+    """)
+    source = PythonReward(path)
+    right, wrong = await score(source, "4"), await score(source, "5")
+    assert (right.reward, right.score, right.extra_logs) == (1.0, 1.0, {"accuracy": 1.0})
+    assert (wrong.reward, wrong.status) == (0.0, Status.GRADED)
+    assert source.stats() == {}
+    await source.close()
+
+
+async def test_loaded_once_beside_another_file_of_the_same_name(write, tmp_path):
+    (tmp_path / "helper_of_rewards.py").write_text("BONUS = 0.25\n")
+    (tmp_path / "other").mkdir()
+    one = PythonReward(
+        write("""
+        from dataclasses import dataclass
+        from helper_of_rewards import BONUS
+
+        @dataclass
+        class Count:
+            calls: int = 0
+
+        count = Count()
+
+        def reward_func(queries, prompts, labels):
+            import helper_of_rewards  # also later, inside the function
+            count.calls += 1
+            return count.calls + BONUS
+    """)
+    )
+    two = PythonReward(write("def reward_func(queries, prompts, labels): return -1\n", "other/my_rewards.py"))
+    assert [(await score(source)).reward for source in (one, two, one, two)] == [1.25, -1.0, 2.25, -1.0]
+
+
+async def test_async_functions_share_one_loop(write):
+    source = PythonReward(
+        write("""
+        import asyncio
+        import threading
+
+        seen = set()
+
+        async def reward_func(queries, prompts, labels):
+            await asyncio.sleep(0.05)
+            seen.add((id(asyncio.get_running_loop()), threading.get_ident()))
+            return {"rewards": [len(seen)]}
+    """)
+    )
+    outcomes = await asyncio.gather(*(score(source) for _ in range(8)))
+    assert {outcome.reward for outcome in outcomes} == {1.0}
+    await source.close()
+
+
+async def test_calls_run_beside_each_other_and_off_the_event_loop(write):
+    source = PythonReward(
+        write("""
+        import threading
+        import time
+
+        def reward_func(queries, prompts, labels):
+            time.sleep(0.3)
+            return threading.get_ident() != threading.main_thread().ident
+    """)
+    )
+    started, ticks = time.monotonic(), 0
+    calls = asyncio.gather(*(score(source) for _ in range(8)))
+    while not calls.done():
+        await asyncio.sleep(0.01)
+        ticks += 1
+    assert all(outcome.reward == 1.0 for outcome in await calls)
+    assert time.monotonic() - started < 8 * 0.3 / 2  # one after the other would take 2.4 s
+    assert ticks >= 5  # the loop was free meanwhile
+
+
+async def test_at_most_so_many_calls_at_once(write):
+    source = PythonReward(
+        write("""
+        import threading
+        import time
+
+        now, peak, lock = 0, 0, threading.Lock()
+
+        def reward_func(queries, prompts, labels):
+            global now, peak
+            with lock:
+                now += 1
+                peak = max(peak, now)
+            time.sleep(0.02)
+            with lock:
+                now -= 1
+            return peak
+    """),
+        concurrency=3,
+    )
+    outcomes = await asyncio.gather(*(score(source) for _ in range(12)))
+    assert max(outcome.reward for outcome in outcomes) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import no_such_module_x\n", r"import failed: ModuleNotFoundError: .*no_such_module_x.* at .*rewards\.py:1$"),
+        ("x = 1\ndef f(:\n", r"import failed: SyntaxError: .* at .*rewards\.py:2$"),
+        ("import sys\n\nsys.exit('bye')\n", r"import failed: SystemExit: bye at .*rewards\.py:3$"),
+        ("def reward_fn(q, p, l): ...\n", r"defines no reward_func; its functions are \['reward_fn'\]"),
+        ("reward_func = 3\n", "reward_func is a int, not a function"),
+        ("def reward_func(queries, prompts): ...\n", r"must take \(queries, prompts, labels\)"),
+    ],
+)
+def test_a_faulty_file_is_refused_at_once(write, code, message):
+    path = write(code)
+    with pytest.raises(RewardError, match=message) as caught:
+        PythonReward(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(RewardError, match=r"nowhere\.py: does not exist"):
+        PythonReward(tmp_path / "nowhere.py")
+    with pytest.raises(RewardError, match="is a folder"):
+        PythonReward(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "exception"),
+    [
+        ("", "KeyError('x')"),
+        ("", "TimeoutError('slow\\nserver')"),
+        ("", "StopIteration()"),  # no future can hold it
+        ("async ", "KeyError('x')"),
+        ("async ", "TimeoutError('slow\\nserver')"),  # not to be taken for our own time limit
+    ],
+)
+async def test_a_function_that_raises_ends_the_run_with_one_line(write, exception, prefix):
+    path = write(f"{prefix}def reward_func(queries, prompts, labels):\n    raise {exception}\n")
+    with pytest.raises(RewardError) as caught:
+        await score(PythonReward(path))
+    message = str(caught.value)
+    assert message.startswith(f"reward_func in {path} raised {exception.partition('(')[0]}")
+    assert message.endswith(f" at {path}:2")
+    assert "\n" not in message
+
+
+async def test_a_failure_inside_a_library_names_both_lines(write):
+    path = write("import json\n\ndef reward_func(queries, prompts, labels):\n    return json.loads('{')\n")
+    with pytest.raises(RewardError, match=rf"JSONDecodeError: .* at \S*decoder\.py:\d+ <- {path}:4$"):
+        await score(PythonReward(path))
+
+
+async def test_sys_exit_in_the_function_is_a_failure_too(write):
+    path = write("def reward_func(queries, prompts, labels):\n    raise SystemExit(0)\n")
+    with pytest.raises(RewardError, match="raised SystemExit"):
+        await score(PythonReward(path))
+
+
+def test_keyboard_interrupt_passes(write):
+    path = write("def reward_func(queries, prompts, labels):\n    raise KeyboardInterrupt\n")
+
+    async def run():
+        await score(PythonReward(path))
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(run())
+
+
+async def test_a_wrong_return_value_names_function_and_file(write):
+    path = write("def reward_func(queries, prompts, labels):\n    return {'rewards': [1, 2, 3]}\n")
+    with pytest.raises(RewardError, match=rf"reward_func in {path}: rewards: expected 1, got 3"):
+        await score(PythonReward(path))
+
+
+HANGS_ON_THE_LABEL = """
+    import asyncio
+    import time
+
+    {prefix}def reward_func(queries, prompts, labels):
+        if queries[0].endswith("hang"):
+            {sleep}(60)
+        return 1.0
+"""
+
+
+@pytest.mark.parametrize(("prefix", "sleep"), [("", "time.sleep"), ("async ", "await asyncio.sleep")])
+async def test_a_hanging_call_is_ungraded_and_blocks_no_other(write, prefix, sleep):
+    source = PythonReward(write(HANGS_ON_THE_LABEL.format(prefix=prefix, sleep=sleep)), timeout_s=0.3, concurrency=2)
+    started = time.monotonic()
+    hung, *others = await asyncio.gather(score(source, "hang"), *(score(source) for _ in range(6)))
+    assert hung.status is Status.UNGRADED
+    assert "took longer than 0.3 s" in hung.reason
+    assert [outcome.reward for outcome in others] == [1.0] * 6
+    assert source.stats() == {"timeout": 1}
+    assert time.monotonic() - started < 5
+    await source.close()
+
+
+@pytest.mark.parametrize(("prefix", "sleep"), [("", "time.sleep"), ("async ", "time.sleep")])
+async def test_a_function_that_hangs_in_every_thread_ends_the_run(write, prefix, sleep):
+    # The second is an async function that blocks its loop: it cannot be cancelled, so it must not hide.
+    source = PythonReward(write(HANGS_ON_THE_LABEL.format(prefix=prefix, sleep=sleep)), timeout_s=0.1, concurrency=2)
+    results = await asyncio.gather(*(score(source, "hang") for _ in range(2)), return_exceptions=True)
+    assert any(isinstance(result, RewardError) and "still runs" in str(result) for result in results)
+
+
+async def test_many_cancelled_coroutines_are_no_hanging_threads(write):
+    source = PythonReward(
+        write(HANGS_ON_THE_LABEL.format(prefix="async ", sleep="await asyncio.sleep")), timeout_s=0.1, concurrency=2
+    )
+    outcomes = await asyncio.gather(*(score(source, "hang") for _ in range(6)))
+    assert source.stats() == {"timeout": 6}
+    assert {outcome.status for outcome in outcomes} == {Status.UNGRADED}
+
+
+async def test_a_late_thread_comes_back_into_use(write):
+    source = PythonReward(
+        write("""
+        import time
+
+        def reward_func(queries, prompts, labels):
+            time.sleep(0.3 if queries[0].endswith("late") else 0)
+            return 1.0
+    """),
+        timeout_s=0.1,
+        concurrency=2,
+    )
+    before = threading.active_count()
+    for _ in range(4):
+        assert (await score(source, "late")).status is Status.UNGRADED
+        await asyncio.sleep(0.3)
+        assert (await score(source)).reward == 1.0
+    assert threading.active_count() <= before + 2
+    await source.close()
+
+
+def test_a_hanging_call_does_not_keep_the_process_alive(write):
+    path = write(HANGS_ON_THE_LABEL.format(prefix="", sleep="time.sleep"))
+    program = f"""
+import asyncio
+from openrlhf.reward.python_function import PythonReward
+from openrlhf.types import Prompt
+
+async def main():
+    source = PythonReward({str(path)!r}, timeout_s=0.2)
+    outcome = await source.score("hang", Prompt(0, ""), "hang")
+    await source.close()
+    print(outcome.status)
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() == "ungraded", done.stderr
