@@ -1,0 +1,1 @@
+"""Prompts: reading them, their order, and what became of each."""

@@ -1,0 +1,133 @@
+"""The prompt set: what the policy is asked, in an order that stays the same across epochs and resumes."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, overload
+
+from openrlhf.config.data import DataConfig
+from openrlhf.config.rollout import EvalConfig
+from openrlhf.data.errors import DataError
+from openrlhf.data.labels import label_text
+from openrlhf.data.rows import Row
+from openrlhf.data.source import load_rows
+from openrlhf.data.template import make_renderer
+from openrlhf.types import Prompt
+
+
+class PromptSet(Sequence[Prompt]):
+    """Prompts whose `prompt_id` is their position. DataError if there are none, ValueError if an id is not."""
+
+    def __init__(self, rows: Sequence[Prompt]) -> None:
+        if not rows:
+            raise DataError("the prompt set is empty")
+        for position, prompt in enumerate(rows):
+            if prompt.prompt_id != position:
+                raise ValueError(f"PromptSet: prompt_id {prompt.prompt_id} at position {position}")
+        self._rows = tuple(rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Prompt: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Prompt]: ...
+    def __getitem__(self, index: int | slice) -> Prompt | Sequence[Prompt]:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Prompt]:
+        return iter(self._rows)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hex digest over the text of every prompt and what goes with it, in order; equal iff the sets are equal."""
+        digest = hashlib.sha256()
+        for prompt in self._rows:
+            fields = (prompt.text, prompt.label, prompt.datasource, prompt.task, prompt.env_func)
+            digest.update(json.dumps(fields).encode() + b"\n")
+        return digest.hexdigest()
+
+
+def build_prompts(
+    spec: str,
+    *,
+    tokenizer: Any | None = None,
+    split: str = "train",
+    probs: str | None = None,
+    input_key: str = "input",
+    label_key: str | None = None,
+    input_template: str | None = None,
+    apply_chat_template: bool = False,
+    max_samples: int | None = None,
+    seed: int = 42,
+) -> PromptSet:
+    """Read, check and render a prompt set; every row is checked here, before any model is loaded.
+
+    Columns `datasource`, `task` and `env_func` are taken along where they exist. Raises DataError in one line.
+    """
+    renderer = make_renderer(tokenizer, apply_chat_template, input_template)
+    rows = load_rows(
+        spec,
+        required=[input_key] if label_key is None else [input_key, label_key],
+        optional=("datasource", "task", "env_func"),
+        split=split,
+        probs=probs,
+        max_samples=max_samples,
+        seed=seed,
+    )
+    made: dict[int, Prompt] = {}  # interleaving repeats rows of the smaller sets
+    prompts = []
+    for position, row in enumerate(rows):
+        prompt = made.get(id(row)) or Prompt(
+            prompt_id=position,
+            text=renderer(row, input_key),
+            label=label_text(row, label_key),
+            datasource=_name(row, "datasource") or "default",
+            task=_name(row, "task"),
+            env_func=_name(row, "env_func"),
+        )
+        made[id(row)] = prompt
+        prompts.append(replace(prompt, prompt_id=position))
+    return PromptSet(prompts)
+
+
+def training_prompts(data: DataConfig, tokenizer: Any | None, seed: int) -> PromptSet:
+    """The prompts to train on. DataError also if no dataset is named."""
+    if data.prompt_dataset is None:
+        raise DataError("no prompts: name a file, folder or hub dataset with --data.prompt_dataset")
+    return build_prompts(
+        data.prompt_dataset,
+        tokenizer=tokenizer,
+        split=data.prompt_split,
+        probs=data.prompt_probs,
+        input_key=data.input_key,
+        label_key=data.label_key,
+        input_template=data.input_template,
+        apply_chat_template=data.apply_chat_template,
+        max_samples=data.max_samples,
+        seed=seed,
+    )
+
+
+def evaluation_prompts(evaluation: EvalConfig, data: DataConfig, tokenizer: Any | None, seed: int) -> PromptSet | None:
+    """The held-out prompts, read with the same keys and template as the training ones; None if no set is named."""
+    if evaluation.dataset is None:
+        return None
+    return build_prompts(
+        evaluation.dataset,
+        tokenizer=tokenizer,
+        split=evaluation.split,
+        input_key=data.input_key,
+        label_key=data.label_key,
+        input_template=data.input_template,
+        apply_chat_template=data.apply_chat_template,
+        max_samples=evaluation.max_samples,
+        seed=seed,
+    )
+
+
+def _name(row: Row, key: str) -> str | None:
+    return label_text(row, key) or None

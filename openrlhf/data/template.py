@@ -1,0 +1,101 @@
+"""From the prompt value of a row to the text that the policy sees."""
+
+import string
+from collections.abc import Callable
+from typing import Any
+
+from openrlhf.data.errors import DataError, first_line
+from openrlhf.data.labels import require_encodable
+from openrlhf.data.rows import Row
+
+Renderer = Callable[[Row, str], str]
+
+
+def make_renderer(tokenizer: Any | None, apply_chat_template: bool, input_template: str | None) -> Renderer:
+    """The function (row, key) -> text of the prompt.
+
+    With `apply_chat_template` the value is a string (one user message) or a list of messages, and the tokenizer's
+    template adds the opening of the assistant's turn. Without it the value must be a string, put into the `{}` of
+    `input_template` where there is one. Raises DataError if the two do not fit together or the tokenizer has no
+    template; the function raises DataError naming row and key for a value it cannot take.
+    """
+    if apply_chat_template:
+        if input_template is not None:
+            raise DataError("input_template has no effect with apply_chat_template; leave one of them out")
+        if tokenizer is None or not tokenizer.chat_template:
+            raise DataError("apply_chat_template: the tokenizer has no chat template; use input_template instead")
+        return lambda row, key: _chat(tokenizer, row, key)
+    if input_template is not None:
+        _check_template(input_template)
+    return lambda row, key: _plain(input_template, row, key)
+
+
+def _check_template(template: str) -> None:
+    problem = f"input_template {template!r}: expected exactly one {{}}; write other braces twice, as in {{{{ }}}}"
+    try:
+        fields = [piece[1:] for piece in string.Formatter().parse(template) if piece[1] is not None]
+    except ValueError as error:
+        raise DataError(problem) from error
+    if fields != [("", "", None)]:
+        raise DataError(problem)
+
+
+def _plain(template: str | None, row: Row, key: str) -> str:
+    value = _value(row, key)
+    if isinstance(value, list):
+        raise DataError(f"{row.where}: {key!r} is a list (of messages?), expected a string; see apply_chat_template")
+    text = _text(row, key, value)
+    return text if template is None else template.format(text)
+
+
+def _chat(tokenizer: Any, row: Row, key: str) -> str:
+    value = _value(row, key)
+    messages = _messages(row, key, value) if isinstance(value, list) else None
+    messages = messages or [{"role": "user", "content": _text(row, key, value)}]
+    try:
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # a template is a program of the model's author and may raise anything
+        raise DataError(f"{row.where}: the chat template refused {key!r}: {first_line(error)}") from error
+    if not isinstance(text, str) or not text:
+        raise DataError(f"{row.where}: the chat template made no text of {key!r}")
+    return text
+
+
+def _messages(row: Row, key: str, value: list[Any]) -> list[dict[str, Any]]:
+    """Messages without their None entries, which typed columns add where another row has a value."""
+    if not value:
+        raise DataError(f"{row.where}: {key!r} is an empty list of messages")
+    messages = []
+    for number, message in enumerate(value, start=1):
+        name = f"{row.where}: message {number} of {key!r}"
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise DataError(f"{name} is no message; expected an object with 'role' and 'content'")
+        if not isinstance(message.get("content"), str):
+            kind = type(message.get("content")).__name__
+            raise DataError(f"{name} has a 'content' of type {kind}, expected a string")
+        _encodable(row, key, message["content"])
+        messages.append({field: item for field, item in message.items() if item is not None})
+    return messages
+
+
+def _value(row: Row, key: str) -> Any:
+    value = row.values.get(key)
+    if value is None:
+        state = "is null" if key in row.values else "is missing"
+        raise DataError(f"{row.where}: {key!r} {state}; every row needs a prompt")
+    return value
+
+
+def _text(row: Row, key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{row.where}: {key!r} is of type {type(value).__name__}, expected a string or messages")
+    if not value.strip():
+        raise DataError(f"{row.where}: {key!r} is empty; every row needs a prompt")
+    return _encodable(row, key, value)
+
+
+def _encodable(row: Row, key: str, text: str) -> str:
+    try:
+        return require_encodable(text)
+    except ValueError as error:
+        raise DataError(f"{row.where}: {key!r}: {error}") from error

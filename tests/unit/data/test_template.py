@@ -1,0 +1,132 @@
+"""From a prompt value to the text the policy sees: rendered, or refused with row and key."""
+
+import pytest
+
+from openrlhf.data.errors import DataError
+from openrlhf.data.rows import Row
+from openrlhf.data.template import make_renderer
+from tests.models import make_tiny_tokenizer
+
+MESSAGES = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi {}"}]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """Its template writes `role: content` lines and opens the answer with `assistant: `."""
+    return make_tiny_tokenizer()
+
+
+def _row(value):
+    return Row({"q": value}, "set.jsonl", 3, "line")
+
+
+def _plain(value, template=None):
+    return make_renderer(None, False, template)(_row(value), "q")
+
+
+def test_without_templates_the_text_stays_untouched():
+    assert _plain(" {x} \n ü ") == " {x} \n ü "
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("User: {}\nAssistant: ", "User: {a}\nAssistant: "),
+        ('{{"in": "{}"}}', '{"in": "{a}"}'),
+    ],
+)
+def test_the_input_template_takes_the_prompt_in_its_braces(template, expected):
+    assert _plain("{a}", template) == expected
+
+
+@pytest.mark.parametrize("template", ["no braces", "{} {}", "{0}", "{name}", '{"a": 1} {}', "{", "{!r}", "{:>5}", ""])
+def test_a_template_that_cannot_take_one_prompt_is_refused(template):
+    with pytest.raises(DataError, match=r"expected exactly one \{\}"):
+        make_renderer(None, False, template)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (MESSAGES, "is a list"),
+        ([], "is a list"),
+        ({"role": "user", "content": "x"}, "of type dict"),
+        (5, "of type int"),
+        (True, "of type bool"),
+        (None, "is null"),
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("\ud83d", "surrogate"),
+    ],
+)
+def test_without_a_chat_template_only_text_is_taken(value, says):
+    with pytest.raises(DataError, match=rf"^set.jsonl:3: 'q'.*{says}") as caught:
+        _plain(value)
+    assert "role" not in str(caught.value)
+
+
+def test_an_absent_prompt_is_named():
+    with pytest.raises(DataError, match=r"^set.jsonl:3: 'q' is missing"):
+        make_renderer(None, False, None)(Row({}, "set.jsonl", 3, "line"), "q")
+
+
+def test_the_chat_template_takes_text_and_messages(tokenizer):
+    render = make_renderer(tokenizer, True, None)
+    assert render(_row("hi"), "q") == "user: hi\nassistant: "
+    assert render(_row(MESSAGES), "q") == "system: be brief\nuser: hi {}\nassistant: "
+
+
+def test_entries_that_a_typed_column_filled_with_null_are_not_shown_to_the_template(tokenizer, monkeypatch):
+    monkeypatch.setattr(
+        tokenizer, "chat_template", "{% for m in messages %}{{ 'name' in m }}{{ m.content }}{% endfor %}"
+    )
+    render = make_renderer(tokenizer, True, None)
+    assert render(_row([{"role": "user", "content": "x", "name": None}]), "q") == "Falsex"
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ([], "empty list of messages"),
+        (["hi"], "message 1 of 'q' is no message"),
+        ([{"role": "user", "content": "x"}, {"content": "y"}], "message 2 of 'q' is no message"),
+        ([{"role": 1, "content": "y"}], "is no message"),
+        ([{"role": "user"}], "a 'content' of type NoneType"),
+        ([{"role": "user", "content": [{"type": "text", "text": "x"}]}], "a 'content' of type list"),
+        ([{"role": "user", "content": 5}], "a 'content' of type int"),
+        ([{"role": "user", "content": "\ud83d"}], "surrogate"),
+        ({"role": "user", "content": "x"}, "of type dict"),
+        (5, "of type int"),
+        ("", "is empty"),
+        (None, "is null"),
+    ],
+)
+def test_with_a_chat_template_other_values_are_refused(tokenizer, value, says):
+    with pytest.raises(DataError, match=r"^set.jsonl:3: ") as caught:
+        make_renderer(tokenizer, True, None)(_row(value), "q")
+    assert says in str(caught.value)
+
+
+def test_what_the_template_itself_refuses_is_named_with_its_row(tokenizer, monkeypatch):
+    template = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}x"
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    render = make_renderer(tokenizer, True, None)
+    assert render(_row("hi"), "q") == "x"
+    with pytest.raises(DataError, match=r"^set.jsonl:3: the chat template refused 'q': System role not supported$"):
+        render(_row(MESSAGES), "q")
+    monkeypatch.setattr(tokenizer, "chat_template", "{{ messages[0].nothing.here }}")
+    with pytest.raises(DataError, match=r"^set.jsonl:3: the chat template refused 'q': "):
+        render(_row("hi"), "q")
+    monkeypatch.setattr(tokenizer, "chat_template", "{{ '' }}")
+    with pytest.raises(DataError, match="made no text"):
+        render(_row("hi"), "q")
+
+
+def test_settings_that_do_not_fit_are_refused_before_any_row(tokenizer, monkeypatch):
+    with pytest.raises(DataError, match="input_template has no effect"):
+        make_renderer(tokenizer, True, "{}")
+    with pytest.raises(DataError, match="no chat template"):
+        make_renderer(None, True, None)
+    monkeypatch.setattr(tokenizer, "chat_template", None)
+    with pytest.raises(DataError, match="no chat template"):
+        make_renderer(tokenizer, True, None)
