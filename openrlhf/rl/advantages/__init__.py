@@ -1,0 +1,1 @@
+"""Advantage estimators: one small file each, found through `registry`."""

@@ -1,0 +1,90 @@
+"""From the rewards of a rollout batch to the advantage of every token."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from openrlhf.config.algo import AdvantageConfig, KlConfig
+from openrlhf.rl.advantages.normalise import batch_normalise
+from openrlhf.rl.advantages.registry import Estimator, estimator
+from openrlhf.rl.advantages.returns import discounted_returns
+from openrlhf.rl.shaping import kl_penalty, terminal_rewards
+from openrlhf.types import Experience
+
+
+@dataclass(frozen=True, slots=True)
+class AdvantageResult:
+    """What `compute_advantages` gives back; both arrays are 0 where they say nothing."""
+
+    advantages: np.ndarray  # (B, T) float32, 0 off the loss mask
+    returns: np.ndarray  # (B, T) float32, before normalisation, 0 off the action mask
+    metrics: dict[str, float]
+
+
+def compute_advantages(
+    experience: Experience, advantage: AdvantageConfig, kl: KlConfig, kl_coef: float
+) -> AdvantageResult:
+    """Group statistics -> KL in the reward -> returns -> batch normalisation, in float64, over one rollout batch.
+
+    `experience.rewards` are final: penalties and clipping come before. The estimator sees every sample once; each
+    segment of a sample gets the sample's number as its terminal reward. Grouped estimators discount nothing (gamma 1).
+    KL enters the reward iff not kl.use_loss and kl_coef > 0; then old_logprobs and ref_logprobs must be there
+    (ValueError). Raises FloatingPointError naming the row if a trained token's advantage is not finite.
+    """
+    chosen = estimator(advantage.estimator)
+    action_mask = torch.from_numpy(experience.action_mask)
+    loss_mask = torch.from_numpy(experience.loss_mask)
+    metrics: dict[str, float] = {}
+    token_rewards = terminal_rewards(_sample_scores(experience, chosen), action_mask)
+    if not kl.use_loss and kl_coef > 0:
+        penalty = kl_penalty(*_policy_and_reference(experience), action_mask, kl.estimator)
+        token_rewards = token_rewards - kl_coef * penalty
+        metrics["rollout/kl"] = _mean(penalty[action_mask])
+    returns = discounted_returns(token_rewards, action_mask, 1.0 if chosen.grouped else advantage.gamma)
+    advantages = torch.where(loss_mask, returns, 0.0)
+    if chosen.batch_norm:
+        advantages = batch_normalise(advantages, loss_mask, advantage.no_std_norm)
+    _require_finite(advantages, experience)
+    metrics |= _statistics(advantages[loss_mask], returns[loss_mask])
+    return AdvantageResult(advantages.float().numpy(), returns.float().numpy(), metrics)
+
+
+def _sample_scores(experience: Experience, chosen: Estimator) -> torch.Tensor:
+    """Return (B,) float64: the estimator's number of the sample that each row is a segment of."""
+    _, first, sample = np.unique(experience.sample_ids, return_index=True, return_inverse=True)
+    rewards = torch.from_numpy(experience.rewards[first])
+    group_ids = torch.from_numpy(experience.group_ids[first])
+    return chosen.score(rewards, group_ids)[torch.from_numpy(sample)]
+
+
+def _policy_and_reference(experience: Experience) -> tuple[torch.Tensor, torch.Tensor]:
+    if experience.old_logprobs is None or experience.ref_logprobs is None:
+        raise ValueError("KL in the reward needs the logprobs of both the policy (old) and the reference")
+    return torch.from_numpy(experience.old_logprobs), torch.from_numpy(experience.ref_logprobs)
+
+
+def _require_finite(advantages: torch.Tensor, experience: Experience) -> None:
+    bad = (~advantages.isfinite()).any(dim=1).nonzero().flatten().tolist()
+    if bad:
+        raise FloatingPointError(
+            f"advantages of row(s) {bad} are not finite: rewards {experience.rewards[bad].tolist()}, "
+            "or the logprobs of a sampled token"
+        )
+
+
+def _mean(values: torch.Tensor) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _statistics(advantages: torch.Tensor, returns: torch.Tensor) -> dict[str, float]:
+    """Over the loss tokens of the batch."""
+    if len(advantages) == 0:
+        return {}
+    return {
+        "rollout/advantage_mean": _mean(advantages),
+        "rollout/advantage_std": float(advantages.std(correction=0)),
+        "rollout/advantage_min": float(advantages.min()),
+        "rollout/advantage_max": float(advantages.max()),
+        "rollout/return_mean": _mean(returns),
+    }
