@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from openrlhf.cli.outcome import run_to_exit_code
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.parse import parse_ppo
 from openrlhf.config.resolve import resolve
@@ -31,10 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if parsed.dry_run:
         print(to_yaml(resolution.config), end="")
         return 0
+    from openrlhf.pipeline.failures import EXPECTED_FAILURES
     from openrlhf.pipeline.run import run
 
-    run(resolution)
-    return 0
+    code = run_to_exit_code(lambda: run(resolution.config), EXPECTED_FAILURES)
+    _print_all("warning", resolution.closing)
+    return code
 
 
 def _print_all(kind: str, lines: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ class Draft:
         self.given = given(config)
         self.warnings: list[str] = []
         self.problems: list[str] = []
+        self.closing: list[str] = []  # warnings that stand again at the end of the run
 
     def warn(self, line: str) -> None:
         self.warnings.append(line)

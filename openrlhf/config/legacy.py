@@ -211,6 +211,9 @@ REMOVED: dict[str, str] = {
     "pretrain_mode": "leave it out; it belongs to train_sft",
     "loss": "leave it out; it belongs to train_rm",
 }
+# The other commands spell their data flags with the section before them.
+_OTHER_DATA = ("dataset", "dataset_probs", "dataset_split", "output_key", "prompt_key", "chosen_key", "rejected_key")
+REMOVED |= {f"data.{name}": REMOVED[name] for name in (*_OTHER_DATA, "tokenizer_chat_template", "multiturn")}
 
 
 def _translate_one(old: Given, warnings: list[str], problems: list[str]) -> list[Given]:

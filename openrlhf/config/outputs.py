@@ -27,8 +27,10 @@ def _anchor(draft: Draft, flag: str, path: str, openrlhf_path: str | None) -> st
         return str((Path(openrlhf_path) / expanded).resolve())
     absolute = str((draft.root / expanded).resolve())
     if draft.ray_job:
-        draft.warn(
+        line = (
             f"--{flag} {path} is relative, and this Ray job runs in a temporary copy of the working directory: it is "
             f"{absolute}; set OPENRLHF_PATH or give an absolute path to keep it"
         )
+        draft.warn(line)
+        draft.closing.append(line)
     return absolute

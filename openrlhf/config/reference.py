@@ -26,8 +26,8 @@ two values as `--flag 0.2 0.28`. A boolean is on when it stands alone or before 
 `--section.no-flag` turn it off. `None` sets an optional value to nothing. A flag given twice with different values, an
 unknown flag, or a value that does not fit ends the command with exit code 2 and one line per problem.
 
-Default *auto*: taken from the machine or from other flags, as the meaning says. Meaning *planned*: the flag is known,
-its default passes, and any other value is refused until the feature exists.
+Default `None`: taken from the machine or from other flags, as the meaning says. *planned*: the flag is known, but only
+its default passes; any other value is refused until the feature exists.
 """
 
 

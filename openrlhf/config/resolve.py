@@ -29,10 +29,14 @@ _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray for the command of a subm
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The config that runs, device-dependent values filled in, and what its user should know."""
+    """The config that runs, device-dependent values filled in, and what its user should know.
+
+    `closing`: the warnings worth saying again when the run has ended.
+    """
 
     config: PPOConfig
     warnings: tuple[str, ...]
+    closing: tuple[str, ...] = ()
 
 
 def resolve(
@@ -61,4 +65,4 @@ def resolve(
         resolve_batches(draft)
     if draft.problems:
         raise ConfigError(list(dict.fromkeys(draft.problems)))
-    return Resolution(draft.config, tuple(dict.fromkeys(draft.warnings)))
+    return Resolution(draft.config, tuple(dict.fromkeys(draft.warnings)), tuple(draft.closing))

@@ -1,0 +1,164 @@
+"""From argv to a config: values, defaults from YAML, repeats, unknown names."""
+
+import subprocess
+import sys
+
+import pytest
+
+from openrlhf.config.errors import ConfigError
+from openrlhf.config.parse import parse_ppo
+from openrlhf.config.tokens import split
+
+
+def problems_of(*argv: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse_ppo(argv)
+    return list(caught.value.problems)
+
+
+def test_split_keeps_negative_numbers_and_equals_signs():
+    found, stray = split(["early", "--a.b-c", "-1", "2", "--d=x=y", "--e="])
+    assert stray == ["early"]
+    assert [(entry.name, entry.values) for entry in found] == [("a.b_c", ("-1", "2")), ("d", ("x=y",)), ("e", ("",))]
+
+
+def test_every_kind_of_value():
+    line = (
+        "--actor.adam.lr 5e-7 --actor.adam.betas 0.8 0.9 --train.seed=7 --reward.clip_range -1 1 --ds.zero_stage 3 "
+        "--ds.lora.target_modules q_proj k_proj --rollout.max-new-tokens 16 --train.colocate_all --ckpt.path=--odd"
+    )
+    config = parse_ppo(line.split()).config
+    assert config.actor.adam.lr == 5e-7
+    assert config.actor.adam.betas == (0.8, 0.9)
+    assert config.train.seed == 7
+    assert config.reward.clip_range == (-1.0, 1.0)
+    assert config.ds.zero_stage == 3
+    assert config.ds.lora.target_modules == ("q_proj", "k_proj")
+    assert config.rollout.max_new_tokens == 16
+    assert config.train.colocate_all is True
+    assert config.ckpt.path == "--odd"
+
+
+def test_explicit_flags_are_known():
+    parsed = parse_ppo(["--train.seed", "42", "--dry_run", "--zero_stage", "2"])
+    assert parsed.dry_run is True
+    assert parsed.explicit == {"train.seed", "ds.zero_stage"}
+    assert parsed.config.model_fields_set == {"train", "ds"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "names"),
+    [
+        (["--adam.lr", "1"], ["--actor.adam.lr", "--critic.adam.lr"]),
+        (["--rollout.batchsize", "1"], ["--rollout.batch_size"]),
+        (["--rolout_batch_size", "1"], ["--rollout.batch_size"]),
+        (["--train.no_seed"], ["--train.seed"]),
+        (["--ds.zero", "3"], ["--ds.zero_stage"]),
+    ],
+)
+def test_an_unknown_flag_is_one_line_with_the_nearest_names(argv, names):
+    (line,) = problems_of(*argv)
+    assert line.startswith(f"{argv[0]} is no flag of train_ppo_ray; nearest: ")
+    assert all(name in line for name in names)
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--train.batch_size", "abc"], "'abc' is no whole number"),
+        (["--train.batch_size", "1.5"], "'1.5' is no whole number"),
+        (["--actor.adam.lr", "fast"], "'fast' is no number"),
+        (["--ds.zero_stage", "7"], "choose one of 0, 1, 2, 3"),
+        (["--ds.param_dtype", "bfloat16"], "choose one of bf16, fp16, fp32"),
+        (["--reward.clip_range", "1"], "2 values must follow, not 1"),
+        (["--train.seed"], "one value must follow, not 0"),
+        (["--train.seed", "1", "stray"], "one value must follow, not 2"),
+        (["--actor.model_name_or_path", ""], "the value is empty"),
+        (["stray"], "belongs to no flag"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_one_line(argv, says):
+    (line,) = problems_of(*argv)
+    assert argv[0] in line
+    assert says in line
+
+
+def test_all_faults_are_reported_together():
+    assert len(problems_of("--nonsense", "--train.seed", "x", "--ds.zero_stage", "9", "--use_ms", "maybe")) == 4
+
+
+def test_a_repeated_flag_with_different_values_is_refused():
+    (line,) = problems_of("--train.seed", "1", "--train.seed=2")
+    assert "--train.seed is given twice with different values" in line
+
+
+@pytest.mark.parametrize("second", ["1e-6", "0.000001"])
+def test_a_repeated_flag_with_the_same_value_passes_with_a_warning(second):
+    parsed = parse_ppo(["--actor.adam.lr", "1e-6", "--actor.adam.lr", second])
+    assert parsed.config.actor.adam.lr == 1e-6
+    assert len(parsed.warnings) == 1
+
+
+def test_a_switch_that_is_on_and_off_is_refused():
+    assert len(problems_of("--train.colocate_all", "--train.no_colocate_all")) == 1
+
+
+def test_the_wandb_key_is_never_shown():
+    secret = "0123456789abcdef"
+    (line,) = problems_of("--logger.wandb.key", secret, "--logger.wandb.key", "other")
+    assert secret not in line
+
+
+def test_yaml_gives_defaults_that_flags_override(tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("actor:\n  adam: {lr: 5e-7, betas: [0.8, 0.9]}\ntrain.seed: 1\nref.model_name_or_path: None\n")
+    parsed = parse_ppo(["--config", str(file), "--train.seed", "2"])
+    assert parsed.config.actor.adam.lr == 5e-7
+    assert parsed.config.actor.adam.betas == (0.8, 0.9)
+    assert parsed.config.train.seed == 2
+    assert parsed.config.ref.model_name_or_path is None
+    assert parsed.explicit == {"train.seed"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("actor: {adam: {learning: 1}}\n", "no key actor.adam.learning"),
+        ("train: {batchsize: 1}\n", "nearest: train.batch_size"),
+        ("rollout_batch_size: 1\n", "write rollout.batch_size"),
+        ("train: {seed: x}\n", "train.seed 'x'"),
+        ("- a\n", "holds a list"),
+        ("a: [\n", "no YAML"),
+    ],
+)
+def test_a_wrong_yaml_file_names_key_and_file(tmp_path, text, says):
+    file = tmp_path / "run.yaml"
+    file.write_text(text)
+    (line,) = problems_of("--config", str(file))
+    assert str(file) in line
+    assert says in line
+
+
+def test_a_missing_yaml_file_is_one_line(tmp_path):
+    assert problems_of("--config", str(tmp_path / "no.yaml")) == [
+        f"--config {tmp_path / 'no.yaml'}: No such file or directory"
+    ]
+
+
+def test_help_lists_flags_and_exits_0(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        parse_ppo(["--help"])
+    assert stopped.value.code == 0
+    shown = capsys.readouterr().out
+    assert "--actor.adam.lr" in shown
+    assert "--config" in shown
+
+
+def test_parsing_imports_no_heavy_package():
+    code = (
+        "import sys; from openrlhf.config.parse import parse_ppo; import openrlhf.config.resolve; "
+        "parse_ppo(['--train.seed', '1']); "
+        "print(sorted({'torch', 'ray', 'vllm', 'deepspeed', 'transformers', 'datasets'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr
