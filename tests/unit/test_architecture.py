@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "cluster": BASE | {"interfaces", "rl"} | LEAVES,
     "pipeline": BASE | {"interfaces", "rl"} | LEAVES | {"cluster"},
     "cli": BASE | {"interfaces", "rl"} | LEAVES | {"cluster", "pipeline"},
+    "utils": BASE | {"interfaces", "rl"} | LEAVES,  # the agent API under its documented path
 }
 ALLOWED["rollout"] |= {"env", "reward"}
 ALLOWED["train"] |= {"models"}
