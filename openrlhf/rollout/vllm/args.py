@@ -5,7 +5,8 @@ from typing import Literal
 
 from openrlhf.config.rollout import VllmConfig
 
-TORCH_DTYPE_NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+TorchDtypeName = Literal["bfloat16", "float16", "float32"]
+TORCH_DTYPE_NAMES: dict[str, TorchDtypeName] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class VllmEngineArgs:
         return f"vLLM engine {self.engine_index}"
 
     @property
-    def dtype(self) -> str:
+    def dtype(self) -> TorchDtypeName:
         """The engine's number format in torch's spelling; ValueError where resolve() has not set it."""
         if self.vllm.dtype is None:
             raise ValueError("vllm.dtype is not set: build VllmEngineArgs from a resolved config")

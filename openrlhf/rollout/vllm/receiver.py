@@ -90,4 +90,5 @@ def repack_tied_heads(model: torch.nn.Module) -> None:
             owners[id(parameter)] = owners.get(id(parameter), 0) + 1
     for module in model.modules():
         if isinstance(module, ParallelLMHead) and owners.get(id(module.weight), 0) > 1:
-            module.quant_method.process_weights_after_loading(module)
+            head: Any = module
+            head.quant_method.process_weights_after_loading(head)
