@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from openrlhf.rollout.errors import EngineDead
+from openrlhf.rollout.errors import EngineDead, GenerationError
 from openrlhf.sync.shm import SharedMemorySender
 from openrlhf.types import Completion, SamplingParams
 from tests.models import EOS_ID, make_tiny_tokenizer
@@ -116,3 +116,37 @@ async def assert_a_killed_engine_says_so(engine, pids: list[int]) -> None:
     with pytest.raises(EngineDead):
         await engine.generate([10], SamplingParams(max_tokens=1))
     engine.shutdown()
+
+
+def request_output(logprobs, finish_reason="stop"):
+    from vllm.outputs import CompletionOutput, RequestOutput
+
+    sampled = CompletionOutput(0, "", [7, 8], None, logprobs, finish_reason=finish_reason)
+    return RequestOutput("r1", None, [5], None, [sampled], finished=True)
+
+
+async def test_a_completion_without_logprobs_is_an_error(vllm_environment):
+    from vllm.logprobs import FlatLogprobs
+
+    from openrlhf.rollout.vllm.requests import to_completion
+
+    good = FlatLogprobs([0, 1], [1, 2], [7, 8], [-0.5, -1.0], [1, 1], [None, None])
+    assert to_completion(request_output(good), 4, "engine").logprobs.tolist() == [-0.5, -1.0]
+    short = FlatLogprobs([0], [1], [7], [-0.5], [1], [None])
+    other = FlatLogprobs([0, 1], [1, 2], [7, 9], [-0.5, -1.0], [1, 1], [None, None])
+    infinite = FlatLogprobs([0, 1], [1, 2], [7, 8], [-0.5, float("-inf")], [1, 1], [None, None])
+    for logprobs, message in (
+        (None, "engine: request r1: 2 tokens but None logprobs"),
+        (short, "2 tokens but 1 logprobs"),
+        (other, "belong to other tokens"),
+        (infinite, "no finite logprob"),
+    ):
+        with pytest.raises(GenerationError, match=message):
+            to_completion(request_output(logprobs), 4, "engine")
+    with pytest.raises(GenerationError, match="ended with 'error'"):
+        to_completion(request_output(good, "error"), 4, "engine")
+
+
+async def test_open_max_tokens_are_refused(tied_rig):
+    with pytest.raises(ValueError, match="max_tokens is None"):
+        await tied_rig.engine.generate([5, 6], SamplingParams())

@@ -14,7 +14,6 @@ from openrlhf.interfaces import WeightSender
 from openrlhf.rollout.vllm.args import VllmEngineArgs
 from openrlhf.rollout.vllm.engine import VllmEngine
 from openrlhf.types import Completion, SamplingParams
-from tests.models import EOS_ID
 
 MAX_LENGTH = 512
 PROMPTS = tuple(tuple(int(t) for t in np.random.default_rng(i).integers(3, 99, size=6 + 5 * i)) for i in range(4))
@@ -65,7 +64,7 @@ def rig_args(path: Path, **vllm: Any) -> VllmEngineArgs:
     from openrlhf.config.rollout import VllmConfig
 
     config = VllmConfig(dtype="fp32", enable_prefix_caching=True, cpu_kv_cache_gb=1, **vllm)
-    return VllmEngineArgs(str(path), config, "cpu", MAX_LENGTH, stop_token_ids=(EOS_ID,), sync_timeout=120)
+    return VllmEngineArgs(str(path), config, "cpu", MAX_LENGTH, sync_timeout=120)
 
 
 async def start_rig(path: Path, sender: WeightSender) -> Rig:

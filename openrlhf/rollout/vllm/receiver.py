@@ -61,7 +61,7 @@ def manifest_from_wire(wire: dict[str, Any]) -> TransferManifest:
     return TransferManifest(wire["backend"], wire["version"], tensors, wire["location"])
 
 
-def load_policy_weights(model: torch.nn.Module, model_config: Any, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+def load_policy_weights(model: Any, model_config: Any, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
     """Replace all weights of a loaded model.
 
     Layerwise reload is what makes this work once kernels have packed the weights: it rebuilds each layer unpacked,
