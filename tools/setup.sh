@@ -31,7 +31,7 @@ install_system_packages() {
     local python=$1 version missing=()
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     command -v g++ >/dev/null || missing+=(g++)
-    ldconfig -p 2>/dev/null | grep -q 'libnuma\.so\.1' || missing+=(libnuma1)
+    "$python" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null || missing+=(libnuma1)
     "$python" -c 'import ensurepip' 2>/dev/null || missing+=("python$version-venv")
     "$python" -c 'import os, sysconfig as s; raise SystemExit(not os.path.exists(s.get_path("include") + "/Python.h"))' \
         || missing+=("python$version-dev")
@@ -48,7 +48,7 @@ install_system_packages() {
 device() {
     if [ -n "${DEVICE:-}" ]; then
         echo "$DEVICE"
-    elif command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q GPU; then
+    elif command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep GPU >/dev/null; then
         echo gpu
     else
         echo cpu

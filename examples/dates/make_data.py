@@ -28,7 +28,9 @@ def make_rows() -> tuple[list[dict], list[dict]]:
     """Return (training rows, test rows)."""
     first = datetime.date(1900, 1, 1).toordinal()
     last = datetime.date(2099, 12, 31).toordinal()
-    days = random.Random(0).sample([day for day in range(first, last + 1) if day != SHOWN.toordinal()], NUM_TRAIN + NUM_TEST)
+    days = random.Random(0).sample(
+        [day for day in range(first, last + 1) if day != SHOWN.toordinal()], NUM_TRAIN + NUM_TEST
+    )
     rows = []
     for date in (datetime.date.fromordinal(day) for day in days):
         prompt = f"{in_words(SHOWN)} = {SHOWN.isoformat()}\n{in_words(date)} ="

@@ -1,6 +1,6 @@
 """Print what a run of an example changed.
 
-    python3 examples/quickstart/report.py runs/quickstart
+python3 examples/quickstart/report.py runs/quickstart
 """
 
 import json
