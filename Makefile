@@ -27,7 +27,7 @@ check: setup  ## ruff, types, architecture, unit tests: no engine, under a minut
 	pytest -q tests/unit
 
 docs: setup  ## write docs/reference/cli.md from the configuration schema
-	python3 -m openrlhf.config.reference
+	python3 -m openrlhf.config.reference --write
 
 docs-check: setup  ## every command and snippet in README and docs still parses
 	python3 tools/docs_check.py
