@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from openrlhf.config.draft import Draft
-from openrlhf.config.schema import flags, values
+from openrlhf.config.schema import flags, shown, values
 
 _Bound = tuple[str, Callable[[Any], bool]]
 
@@ -93,8 +93,3 @@ def check_bounds(draft: Draft) -> bool:
         elif path in BOUNDS and not BOUNDS[path][1](value):
             draft.problem(f"--{path} {shown(value)}: must be {BOUNDS[path][0]}")
     return len(draft.problems) == before
-
-
-def shown(value: Any) -> str:
-    """A value as it stands on a command line."""
-    return " ".join(str(part) for part in value) if isinstance(value, tuple) else str(value)

@@ -1,11 +1,14 @@
 """A config on its way to being resolved, with what was noticed on the way."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from openrlhf.config.base import Section
 from openrlhf.config.machine import Machine
 from openrlhf.config.ppo import PPOConfig
-from openrlhf.config.schema import given, nest, values
+from openrlhf.config.schema import given
+
+_S = TypeVar("_S", bound=Section)
 
 
 class Draft:
@@ -41,4 +44,12 @@ class Draft:
         self.problems.append(line)
 
     def set(self, path: str, value: Any) -> None:
-        self.config = PPOConfig.model_validate(nest(values(self.config) | {path: value}))
+        self.config = _with(self.config, path, value)
+
+
+def _with(section: _S, path: str, value: Any) -> _S:
+    """A copy of a section with one field changed, checked like any input."""
+    name, _, rest = path.partition(".")
+    fields = dict(section)
+    fields[name] = _with(fields[name], rest, value) if rest else value
+    return type(section).model_validate(fields)

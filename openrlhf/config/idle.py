@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from openrlhf.config.draft import Draft
 from openrlhf.config.planned import feature_of
 from openrlhf.config.ppo import PPOConfig
-from openrlhf.config.schema import flags, values
+from openrlhf.config.schema import flags, shown, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +93,4 @@ def warn_idle(draft: Draft, config: PPOConfig) -> None:
                 continue
             if seen[path] is None or seen[path] == _HARMLESS.get(path, object()):
                 continue
-            draft.warn(f"--{path} {seen[path]} has no effect: {idle.reason}")
+            draft.warn(f"--{path} {shown(seen[path])} has no effect: {idle.reason}")

@@ -14,10 +14,10 @@ class Machine:
     packages: frozenset[str] = frozenset()
 
 
-def detect_machine() -> Machine:
-    """Look at the machine this process runs on; without torch it has no GPU."""
+def detect_machine(count_gpus: bool = True) -> Machine:
+    """Look at the machine this process runs on; without torch it has no GPU, and without `count_gpus` none is seen."""
     packages = frozenset(name for name in _OPTIONAL_PACKAGES if find_spec(name) is not None)
-    if find_spec("torch") is None:
+    if not count_gpus or find_spec("torch") is None:
         return Machine(0, packages)
     import torch
 

@@ -67,8 +67,9 @@ def _separate(draft: Draft) -> None:
                 f"--actor.num_gpus_per_node is missing, and this machine's {free} GPUs are too few to give {parts} "
                 "GPUs of their own; add --train.colocate_all"
             )
+            _set_default(draft, "vllm.num_engines", config.vllm.num_engines, 1)
         draft.set("actor.num_gpus_per_node", max(actor, 1))
-    if config.vllm.num_engines is None:
+    if draft.config.vllm.num_engines is None:
         actor = _actor_gpus(draft)
         rest = free - actor - (0 if shared else config.ref.num_gpus_per_node or actor)
         if rest < tp:

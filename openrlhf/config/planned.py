@@ -4,7 +4,7 @@ Delete a line here when the feature works. An entry that names a section stands 
 """
 
 from openrlhf.config.ppo import PPOConfig
-from openrlhf.config.schema import flags, values
+from openrlhf.config.schema import flags, shown, values
 
 _AGENTS = "agents and multi-turn environments"
 _ASYNC = "asynchronous training"
@@ -41,7 +41,6 @@ PLANNED: dict[str, str] = {
     "reward.overlong_penalty_factor": _LENGTH,
     "reward.stop_properly_penalty_coef": _LENGTH,
     "ref.offload": "offloading of the reference",
-    "rollout.vllm_generate_batch_size": "oversampling in asynchronous training",
     "vllm.sync_with_ray": "weight sync over Ray's collective groups",
     "algo.dynamic_filtering_enable": _FILTERING,
     "algo.dynamic_filtering_range": _FILTERING,
@@ -102,7 +101,10 @@ def refused(config: PPOConfig) -> list[str]:
         feature = feature_of(path)
         default = flags()[path].default
         if feature is not None and value != default:
-            problems.append(f"--{path} {value}: {feature} comes with later work; leave it out (default {default})")
+            line = (
+                f"--{path} {shown(value)}: comes with later work ({feature}); leave it out (default {shown(default)})"
+            )
+            problems.append(line)
         if (path, value) in PLANNED_VALUES:
             problems.append(f"--{path} {value} {PLANNED_VALUES[path, value]}")
     return problems

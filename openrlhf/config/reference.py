@@ -8,11 +8,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from openrlhf.config.bounds import shown
 from openrlhf.config.legacy import ALWAYS, REMOVED, RENAMED, SWITCHES
 from openrlhf.config.parse import PPOCommand
 from openrlhf.config.planned import PLANNED_VALUES, feature_of
-from openrlhf.config.schema import Flag, flags, sections
+from openrlhf.config.schema import Flag, flags, sections, shown
 
 PAGE = Path("docs/reference/cli.md")
 

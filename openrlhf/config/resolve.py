@@ -49,7 +49,8 @@ def resolve(
     """
     ray_job = _RAY_JOB in environ
     cluster = ray_job or bool(environ.get("RAY_ADDRESS"))
-    draft = Draft(config, machine or detect_machine(), ray_job=ray_job, cluster=cluster, root=root)
+    machine = machine or detect_machine(count_gpus=config.device != "cpu")  # counting them imports torch
+    draft = Draft(config, machine, ray_job=ray_job, cluster=cluster, root=root)
     draft.problems += refused(config)
     in_bounds = check_bounds(draft)
     resolve_device(draft)

@@ -99,3 +99,8 @@ def values(config: Section) -> dict[str, Any]:
 def given(config: Section) -> frozenset[str]:
     """Paths of the fields that were given, as opposed to left at their default."""
     return frozenset(flatten(config.model_dump(exclude_unset=True)))
+
+
+def shown(value: Any) -> str:
+    """A value as it stands on a command line."""
+    return " ".join(str(part) for part in value) if isinstance(value, tuple) else str(value)

@@ -5,6 +5,7 @@ import pytest
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.parse import PPOCommand, parse_ppo
 from openrlhf.config.schema import flags, values
+from openrlhf.config.tokens import Given
 
 BOOLEANS = [path for path, flag in flags(PPOCommand).items() if flag.kind == "bool" and path != "dry_run"]
 
@@ -23,14 +24,13 @@ def test_there_are_booleans_with_both_defaults():
     assert {flags(PPOCommand)[path].default for path in BOOLEANS} == {True, False}
 
 
-@pytest.mark.parametrize("word", ["False", "false", "FALSE", "0", "no", "off"])
-@pytest.mark.parametrize("form", ["--{} {}", "--{}={}"])
-def test_a_false_word_gives_false(word, form):
-    read = parsed_values([part for path in BOOLEANS for part in form.format(path, word).split()])
+@pytest.mark.parametrize("form", ["--{} False", "--{}=false", "--{} 0"])
+def test_a_false_word_gives_false(form):
+    read = parsed_values([part for path in BOOLEANS for part in form.format(path).split()])
     assert {path: read[path] for path in BOOLEANS} == dict.fromkeys(BOOLEANS, False)
 
 
-@pytest.mark.parametrize("form", ["--{}", "--{} True", "--{}=1", "--{} yes"])
+@pytest.mark.parametrize("form", ["--{}", "--{} True"])
 def test_bare_and_true_words_give_true(form):
     read = parsed_values([part for path in BOOLEANS for part in form.format(path).split()])
     assert {path: read[path] for path in BOOLEANS} == dict.fromkeys(BOOLEANS, True)
@@ -42,16 +42,38 @@ def test_the_no_form_gives_false(separator):
     assert {path: read[path] for path in BOOLEANS} == dict.fromkeys(BOOLEANS, False)
 
 
-@pytest.mark.parametrize("value", ["", "maybe", "None", "2"])
+@pytest.mark.parametrize("value", ["", "maybe"])
 def test_anything_else_is_refused_for_each_of_them(value):
     with pytest.raises(ConfigError) as caught:
         parse_ppo([word for path in BOOLEANS for word in (f"--{path}", value)])
     assert len(caught.value.problems) == len(BOOLEANS)
 
 
+@pytest.mark.parametrize(
+    ("words", "truth"),
+    [
+        ((), True),
+        (("True",), True),
+        (("1",), True),
+        (("yes",), True),
+        (("FALSE",), False),
+        (("0",), False),
+        (("no",), False),
+        (("off",), False),
+        (("",), None),
+        (("2",), None),
+        (("None",), None),
+        (("True", "False"), None),
+    ],
+)
+def test_truth_words(words, truth):
+    assert Given("x", words, "--x").truth() is truth
+
+
 def test_the_documented_muon_negation():
-    assert parse_ppo(["--actor.muon.no_nesterov"]).config.actor.muon.nesterov is False
-    assert parse_ppo(["--no_muon_nesterov"]).config.actor.muon.nesterov is False
+    argv = ["--actor.muon.no_nesterov", "--critic.muon.no_nesterov"]
+    config = parse_ppo(argv).config
+    assert (config.actor.muon.nesterov, config.critic.muon.nesterov) == (False, False)
 
 
 def test_a_negation_takes_no_value():

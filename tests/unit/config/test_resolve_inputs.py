@@ -1,0 +1,134 @@
+"""Inputs are looked for before anything starts; paths that exist become absolute."""
+
+import pytest
+
+RAY_JOB = {"RAY_JOB_CONFIG_JSON_ENV_VAR": "{}"}
+
+
+def test_existing_paths_become_absolute(resolved, workplace):
+    config = resolved({"eval.dataset": "prompts.jsonl", "eval.steps": 1}).config
+    assert config.actor.model_name_or_path == str(workplace / "model")
+    assert config.ref.model_name_or_path == str(workplace / "model")
+    assert config.data.prompt_dataset == str(workplace / "prompts.jsonl")
+    assert config.eval.dataset == str(workplace / "prompts.jsonl")
+    assert config.reward.remote_url == str(workplace / "reward.py")
+
+
+def test_inside_a_ray_job_inputs_stay_relative(resolved):
+    config = resolved(environ=RAY_JOB | {"OPENRLHF_PATH": "/shared"}).config
+    assert config.actor.model_name_or_path == "./model"
+    assert config.data.prompt_dataset == "prompts.jsonl"
+    assert config.reward.remote_url == "reward.py"
+
+
+def test_hub_names_stay(resolved):
+    changes = {"actor.model_name_or_path": "owner/model", "data.prompt_dataset": "owner/prompts, other/prompts@main"}
+    config = resolved(changes).config
+    assert config.actor.model_name_or_path == "owner/model"
+    assert config.data.prompt_dataset == "owner/prompts,other/prompts@main"
+
+
+@pytest.mark.parametrize("flag", ["actor.model_name_or_path", "data.prompt_dataset", "reward.remote_url"])
+def test_a_missing_flag_is_named(problems, flag):
+    (line,) = problems({flag: None})
+    assert line.startswith(f"--{flag} is missing")
+
+
+@pytest.mark.parametrize("path", ["./nowhere", "/nowhere", "~/nowhere-at-all", "a/b/c"])
+@pytest.mark.parametrize("flag", ["actor.model_name_or_path", "ref.model_name_or_path"])
+def test_a_model_folder_that_is_not_there(problems, flag, path):
+    assert problems({flag: path}) == [f"--{flag} {path}: no such folder"]
+
+
+def test_a_folder_without_a_model(problems, workplace):
+    (workplace / "empty").mkdir()
+    (line,) = problems({"actor.model_name_or_path": "empty"})
+    assert "holds no config.json" in line
+
+
+def test_sequences_longer_than_the_model(problems):
+    (line,) = problems({"data.max_len": 100001})
+    assert line.startswith("--data.max_len 100001")
+    assert "100000 positions" in line
+
+
+@pytest.mark.parametrize("spec", ["./none.jsonl", "none.jsonl", "prompts.jsonl,none.csv", "/none"])
+def test_a_dataset_that_is_not_there(problems, spec):
+    (line,) = problems({"data.prompt_dataset": spec})
+    assert line.startswith("--data.prompt_dataset")
+    assert line.endswith("no such file or folder")
+
+
+def test_a_folder_inside_a_dataset(resolved, problems, workplace):
+    (workplace / "set/part").mkdir(parents=True)
+    assert resolved({"data.prompt_dataset": "set@part"}).config.data.prompt_dataset == f"{workplace / 'set'}@part"
+    (line,) = problems({"data.prompt_dataset": "set@other"})
+    assert line.endswith("set holds no other")
+
+
+def test_an_evaluation_set_that_is_not_there(problems):
+    (line,) = problems({"eval.dataset": "none.jsonl", "eval.steps": 1})
+    assert line.startswith("--eval.dataset none.jsonl")
+
+
+@pytest.mark.parametrize("probs", ["0.5", "0.5,0.6", "1,0", "a,b", "nan,1"])
+def test_probabilities_that_do_not_fit(problems, probs):
+    (line,) = problems({"data.prompt_dataset": "prompts.jsonl,owner/x", "data.prompt_probs": probs})
+    assert line.startswith(f"--data.prompt_probs {probs}")
+
+
+def test_probabilities_of_one_dataset_do_nothing(resolved):
+    (line,) = resolved({"data.prompt_probs": "1.0"}).warnings
+    assert "has no effect" in line
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("none.py", "no such file"),
+        ("host:5000", "neither a .py file nor"),
+        ("reward.py,http://a", "several sources must all be http addresses"),
+        ("ftp://a", "neither a .py file nor"),
+    ],
+)
+def test_a_reward_source_that_cannot_be(problems, source, says):
+    (line,) = problems({"reward.remote_url": source})
+    assert line.startswith(f"--reward.remote_url {source}")
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("def other(): ...\n", "defines no reward_func"),
+        ("def reward_func(:\n", "cannot be read as Python"),
+        ("reward_func(1)\n", "defines no reward_func"),
+        ("async def reward_func(q, p, l): ...\n", None),
+        ("from m import f as reward_func\n", None),
+        ("from m import *\n", None),
+        ("reward_func = make()\n", None),
+    ],
+)
+def test_a_reward_file_is_read_but_not_run(resolved, problems, workplace, text, fault):
+    (workplace / "reward.py").write_text(text)
+    if fault is None:
+        resolved()
+    else:
+        (line,) = problems()
+        assert fault in line
+
+
+def test_http_addresses_pass(resolved):
+    config = resolved({"reward.remote_url": "http://a:1/x, https://b"}).config
+    assert config.reward.sources == ("http://a:1/x", "https://b")
+
+
+def test_evaluation_needs_a_reward(problems):
+    (line,) = problems({"reward.remote_url": None, "eval.dataset": "prompts.jsonl", "eval.steps": 1})
+    assert "--eval.dataset needs it too" in line
+
+
+def test_an_agent_switches_the_reward_off(problems, resolved):
+    # Planned, so refused by name; the reward beside it must not add a problem of its own.
+    (line,) = problems({"train.agent_func_path": "agent.py", "reward.remote_url": "none.py"})
+    assert line.startswith("--train.agent_func_path agent.py: comes with later work (agents")

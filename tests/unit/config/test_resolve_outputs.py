@@ -1,0 +1,55 @@
+"""Where a run writes."""
+
+RAY_JOB = {"RAY_JOB_CONFIG_JSON_ENV_VAR": "{}"}
+
+
+def test_relative_outputs_become_absolute_without_a_warning(resolved, workplace):
+    resolution = resolved({"logger.tensorboard_dir": "tb"})
+    assert resolution.config.ckpt.output_dir == str(workplace / "ckpt")
+    assert resolution.config.logger.tensorboard_dir == str(workplace / "tb")
+    assert resolution.warnings == ()
+
+
+def test_inside_a_ray_job_they_are_anchored(resolved):
+    resolution = resolved({"ckpt.output_dir": "./runs/x"}, environ=RAY_JOB | {"OPENRLHF_PATH": "/shared/code"})
+    assert resolution.config.ckpt.output_dir == "/shared/code/runs/x"
+    assert resolution.warnings == ()
+
+
+def test_without_an_anchor_the_absolute_path_is_said_at_start_and_end(resolved, workplace):
+    resolution = resolved({"ckpt.output_dir": "runs/x"}, environ=RAY_JOB)
+    (line,) = resolution.warnings
+    assert str(workplace / "runs/x") in line
+    assert "OPENRLHF_PATH" in line
+    assert resolution.closing == resolution.warnings
+
+
+def test_an_absolute_path_is_left_alone(resolved, tmp_path):
+    path = str(tmp_path / "out")
+    assert (
+        resolved({"ckpt.output_dir": path}, environ=RAY_JOB | {"OPENRLHF_PATH": "/shared"}).config.ckpt.output_dir
+        == path
+    )
+
+
+def test_a_full_run_folder_is_refused_unless_told_to_overwrite(resolved, problems, workplace):
+    (workplace / "ckpt/tensorboard").mkdir(parents=True)
+    resolved()  # folders alone hold nothing to lose
+    (workplace / "ckpt/tensorboard/events").write_text("x")
+    (line,) = problems()
+    assert "--ckpt.overwrite" in line
+    assert resolved({"ckpt.overwrite": True}).config.ckpt.output_dir == str(workplace / "ckpt")
+
+
+def test_a_run_folder_that_is_a_file_is_refused(problems, workplace):
+    (workplace / "ckpt").write_text("x")
+    (line,) = problems()
+    assert line.endswith("is a file, not a folder")
+
+
+def test_a_resuming_run_may_have_a_full_folder(problems, workplace):
+    (workplace / "ckpt").mkdir()
+    (workplace / "ckpt/x").write_text("x")
+    # Resuming itself is planned, and that is the only problem.
+    (line,) = problems({"ckpt.load_enable": True})
+    assert line.startswith("--ckpt.load_enable True: comes with later work (checkpoints and resuming)")

@@ -1,0 +1,250 @@
+"""Rules between flags, ranges of single flags, planned flags, and flags without effect."""
+
+import pytest
+
+from openrlhf.config.bounds import BOUNDS
+from openrlhf.config.errors import ConfigError
+from openrlhf.config.idle import IDLE
+from openrlhf.config.machine import Machine
+from openrlhf.config.planned import PLANNED, PLANNED_VALUES, feature_of
+from openrlhf.config.ppo import PPOConfig
+from openrlhf.config.resolve import resolve
+from openrlhf.config.schema import flags, nest, sections, values
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        # 16 prompts x 8 samples = 128 samples per rollout.
+        ({"train.batch_size": 129}, "a rollout has only 128 samples"),
+        ({"train.batch_size": 4, "actor.num_gpus_per_node": 8}, "fewer samples than the actor's 8 processes"),
+        # 128 // 32 = 4 micro-batches for 8 processes; 16 would do.
+        ({"rollout.micro_batch_size": 32, "actor.num_gpus_per_node": 8}, "use at most 16"),
+        ({"rollout.max_new_tokens": 2048}, "must be below --data.max_len 2048"),
+        ({"rollout.vllm_generate_batch_size": 32}, "oversampling, which comes with later work"),
+        ({"rollout.vllm_generate_batch_size": 8}, "leave it out"),
+        ({"data.input_template": "{} and {}"}, "exactly one {}"),
+        ({"data.input_template": "{} {x"}, "exactly one {}"),
+        ({"algo.kl.init_coef": 0.0, "algo.kl.target": 0.1}, "start above 0"),
+        ({"logger.wandb.key": "secret"}, "wandb is not installed"),
+        ({"algo.advantage.estimator": "gae"}, "choose --algo.advantage.estimator reinforce_baseline"),
+        ({"actor.loss_aggregation": "constant"}, "use token or sequence"),
+        ({"vllm.num_engines": 0}, "every rollout needs a vLLM engine"),
+        ({"actor.dual_clip": 1.0}, "over 1"),
+    ],
+)
+def test_a_contradiction_is_one_line(problems, changes, says):
+    (line,) = problems(changes)
+    assert line.startswith("--")
+    assert says in line
+
+
+def test_tensorboard_must_be_installed(problems):
+    (line,) = problems({"logger.tensorboard_dir": "tb"}, packages=())
+    assert "pip install tensorboard" in line
+
+
+@pytest.mark.parametrize("estimator", ["rloo", "reinforce_baseline", "group_norm", "dr_grpo"])
+def test_grouped_estimators_need_two_samples(problems, estimator):
+    (line,) = problems(
+        {"algo.advantage.estimator": estimator, "rollout.n_samples_per_prompt": 1, "train.batch_size": 16}
+    )
+    assert "--rollout.n_samples_per_prompt 2 or more" in line
+
+
+def test_reinforce_takes_one_sample(resolved):
+    changes = {"algo.advantage.estimator": "reinforce", "rollout.n_samples_per_prompt": 1, "train.batch_size": 16}
+    assert resolved(changes | {"algo.advantage.gamma": 0.9}).config.algo.advantage.gamma == 0.9
+
+
+def test_a_discount_is_taken_back_where_it_does_nothing(resolved):
+    resolution = resolved({"algo.advantage.gamma": 0.9})
+    assert resolution.config.algo.advantage.gamma == 1.0
+    assert len(resolution.warnings) == 1
+
+
+def test_defaults_from_other_flags(resolved):
+    config = resolved(
+        {"actor.eps_clip": 0.3, "train.dynamic_batch_enable": True, "train.max_tokens_per_gpu": 4096}
+    ).config
+    assert config.actor.eps_clip_low_high == (0.3, 0.3)
+    assert config.rollout.max_tokens_per_gpu == 4096
+    assert config.rollout.vllm_generate_batch_size == 16
+
+
+# (changes, the flag that the one warning names)
+WARNED = [
+    ({"train.batch_size": 100}, "train.batch_size"),  # 128 = 100 + 28
+    ({"train.micro_batch_size": 200}, "train.micro_batch_size"),
+    (
+        {"train.dynamic_batch_enable": True, "data.max_len": 8192, "train.max_tokens_per_gpu": 4096},
+        "train.max_tokens_per_gpu",
+    ),
+    ({"train.dynamic_batch_enable": True, "ds.packing_samples": False}, "ds.no-packing_samples"),
+    ({"train.dynamic_batch_enable": True, "train.micro_batch_size": 4}, "train.micro_batch_size"),
+    ({"train.max_tokens_per_gpu": 4096}, "train.max_tokens_per_gpu"),
+    ({"rollout.max_tokens_per_gpu": 4096}, "rollout.max_tokens_per_gpu"),
+    ({"data.input_template": "Q:"}, "data.input_template"),
+    ({"data.input_template": "Q: {}\\nA:"}, "data.input_template"),
+    ({"data.input_template": "Q: {}", "data.apply_chat_template": True}, "data.input_template"),
+    ({"data.dataloader_num_workers": 2}, "data.dataloader_num_workers"),
+    ({"algo.kl.use_loss": True}, "algo.kl.estimator"),  # k1, the default
+    ({"algo.kl.estimator": "k3"}, "algo.kl.estimator"),
+    ({"algo.kl.horizon": 10000}, "algo.kl.horizon"),
+    ({"algo.kl.init_coef": 0.0, "algo.kl.use_loss": True}, "algo.kl.use_loss"),
+    ({"algo.kl.init_coef": 0.0, "ref.model_name_or_path": "owner/ref"}, "ref.model_name_or_path"),
+    ({"algo.advantage.is_correction_type": "tis"}, "algo.advantage.is_correction_type"),
+    ({"algo.advantage.is_correction_threshold": (0.5, 2.0)}, "algo.advantage.is_correction_threshold"),
+    ({"algo.advantage.estimator": "rloo", "algo.advantage.no_std_norm": True}, "algo.advantage.no_std_norm"),
+    ({"actor.eps_clip": 0.2, "actor.eps_clip_low_high": (0.2, 0.3)}, "actor.eps_clip"),
+    ({"actor.min_lr_ratio": 0.1, "actor.lr_scheduler": "linear"}, "actor.min_lr_ratio"),
+    ({"actor.lr_warmup_ratio": 0.1, "actor.lr_scheduler": "constant"}, "actor.lr_warmup_ratio"),
+    ({"actor.gradient_checkpointing_reentrant": True}, "actor.gradient_checkpointing_reentrant"),
+    ({"train.colocate_all": True, "train.colocate_actor_ref": True}, "train.colocate_actor_ref"),
+    ({"ds.zero_stage": 0, "ds.overlap_comm": True}, "ds.overlap_comm"),
+    ({"eval.temperature": 0.6}, "eval.temperature"),
+    ({"eval.dataset": "prompts.jsonl"}, "eval.dataset"),
+    ({"logger.wandb.project": "p"}, "logger.wandb.project"),
+    ({"vllm.gpu_memory_utilization": 0.5}, "vllm.gpu_memory_utilization"),
+    ({"local_rank": 0}, "local_rank"),
+]
+
+
+@pytest.mark.parametrize(("changes", "flag"), WARNED)
+def test_what_does_nothing_or_surprises_is_one_warning(resolved, changes, flag):
+    (line,) = resolved(changes).warnings
+    assert line.startswith(f"--{flag} ") or line.startswith(f"--{flag}:")
+
+
+def test_every_kind_of_idle_flag_is_tried_here():
+    tried = {path for changes, _ in WARNED for path in changes} | {"vllm.cpu_kv_cache_gb"}
+    assert [idle.flags for idle in IDLE if not any(path.startswith(idle.flags) for path in tried)] == []
+
+
+def test_the_cpu_cache_does_nothing_on_gpu(resolved):
+    (line,) = resolved({"vllm.cpu_kv_cache_gb": 2}, gpus=8).warnings
+    assert line.startswith("--vllm.cpu_kv_cache_gb 2")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"local_rank": -1, "data.dataloader_num_workers": 0, "eval.steps": -1, "algo.advantage.gamma": 1.0},
+        {"algo.advantage.is_correction_enable": True, "algo.advantage.is_correction_type": "icepop"},
+        {"algo.kl.use_loss": True, "algo.kl.estimator": "k2"},
+        {"algo.kl.target": 0.1, "algo.kl.horizon": 100},
+        {"eval.dataset": "prompts.jsonl", "eval.steps": 5, "eval.temperature": 0.0},
+        {"eval.dataset": "prompts.jsonl", "eval.at_start": True},
+        {"data.input_template": "Q: {}\nA: {{}}"},
+        {"critic.adam.lr": 9e-6, "ds.zpg": 1, "ds.ring_attn_size": 1, "use_ms": False},  # defaults of planned flags
+    ],
+)
+def test_what_has_its_effect_is_silent(resolved, changes):
+    assert resolved(changes).warnings == ()
+
+
+def test_wandb_key_from_the_environment(resolved):
+    environ = {"WANDB_API_KEY": "secret"}
+    packages = ("wandb",)
+    asked = resolved({"logger.wandb.project": "p"}, environ=environ, packages=packages)
+    assert asked.config.logger.wandb.key == "secret"
+    assert asked.warnings == ()
+    # A key that lies in the environment for other programs does not switch logging on.
+    assert resolved(environ=environ, packages=packages).config.logger.wandb.key is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("train.batch_size", 0),
+        ("rollout.temperature", 0.0),
+        ("rollout.top_p", 0.0),
+        ("rollout.top_p", 1.1),
+        ("actor.adam.lr", float("nan")),
+        ("actor.adam.lr", float("inf")),
+        ("actor.adam.lr", -1e-6),
+        ("actor.adam.betas", (0.9, 1.0)),
+        ("actor.eps_clip_low_high", (0.2, float("inf"))),
+        ("reward.clip_range", (1.0, -1.0)),
+        ("algo.advantage.is_correction_threshold", (5.0, 0.5)),
+        ("eval.steps", 0),
+        ("cluster.sync_timeout", 0.0),
+        ("train.max_steps", 0),
+    ],
+)
+def test_a_value_out_of_range_names_flag_value_and_range(problems, path, value):
+    (line,) = problems({path: value})
+    assert line.startswith(f"--{path} ")
+    assert "must be" in line
+
+
+def test_a_learning_rate_of_0_passes(resolved):
+    assert resolved({"actor.adam.lr": 0.0}).config.actor.adam.lr == 0.0
+
+
+def test_bounds_and_planned_flags_name_flags_that_exist():
+    names = set(flags()) | {path for path, _ in sections(PPOConfig)}
+    assert set(BOUNDS) <= set(flags())
+    assert set(PLANNED) <= names
+    assert {path for path, _ in PLANNED_VALUES} <= set(flags())
+    assert {part.rstrip(".") for idle in IDLE for part in idle.flags} <= names
+
+
+def other_value(flag):
+    if flag.kind == "bool":
+        return not flag.default
+    if flag.choices:
+        return next(choice for choice in flag.choices if choice != flag.default)
+    one = {"int": 7, "float": 0.25, "str": "other"}[flag.kind]
+    return one if flag.arity == 1 else (one,) if flag.arity is None else tuple(one + n for n in range(flag.arity))
+
+
+def test_every_planned_flag_is_refused_by_name(problems):
+    planned = {path: other_value(flag) for path, flag in flags().items() if feature_of(path)}
+    lines = problems(planned | {"train.agent_func_path": "a.py"})
+    for path in planned:
+        assert any(line.startswith(f"--{path} ") and "comes with later work" in line for line in lines), path
+    assert len(lines) == len(planned)
+
+
+def test_what_this_slice_brings_is_not_planned():
+    brought = "actor.adam.lr actor.dual_clip actor.loss_aggregation actor.entropy_coef data.prompt_dataset eval.steps "
+    brought += "rollout.temperature reward.remote_url reward.clip_range reward.ungraded algo.advantage.estimator "
+    brought += "algo.advantage.is_correction_enable algo.kl.target algo.kl.use_loss train.dynamic_batch_enable "
+    brought += "train.colocate_all vllm.enable_sleep ds.zero_stage ds.adam_offload ds.overlap_comm ckpt.output_dir "
+    brought += "ckpt.overwrite logger.wandb.key device cluster.sync_timeout ds.packing_samples ds.grad_accum_dtype"
+    assert [path for path in brought.split() if feature_of(path)] == []
+
+
+def test_all_problems_come_at_once(problems):
+    lines = problems(
+        {
+            "actor.model_name_or_path": "./none",
+            "data.prompt_dataset": "none.jsonl",
+            "reward.remote_url": "none.py",
+            "train.batch_size": 4096,
+            "rollout.max_new_tokens": 4096,
+            "train.async_enable": True,
+            "ds.param_dtype": "fp16",
+        }
+    )
+    assert len(lines) == 7
+
+
+@pytest.mark.parametrize("changes", [{}, {"train.dynamic_batch_enable": True, "algo.kl.init_coef": 0.0}])
+@pytest.mark.parametrize("gpus", [0, 8])
+def test_resolving_twice_changes_nothing(resolved, changes, gpus):
+    first = resolved(changes, gpus=gpus)
+    again = resolved(
+        {path: value for path, value in values(first.config).items() if value != flags()[path].default}, gpus
+    )
+    assert again.config == first.config
+    assert again.warnings == ()
+
+
+def test_the_given_config_is_not_changed(resolved):
+    config = PPOConfig.model_validate(nest({"device": "auto"}))
+    before = config.model_dump()
+    with pytest.raises(ConfigError, match="missing"):
+        resolve(config, {}, Machine())
+    assert config.model_dump() == before
