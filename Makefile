@@ -20,10 +20,11 @@ test: setup  ## unit, contract and integration tests (real Ray, vLLM and DeepSpe
 test-all: setup  ## everything, the long proofs too
 	pytest -q tests
 
-check: setup  ## ruff, types, architecture, unit tests: no engine, under a minute
+check: setup  ## ruff, types, docs, architecture, unit tests: no engine, under a minute
 	ruff check .
 	ruff format --check .
-	mypy openrlhf examples/quickstart/prepare_model.py
+	mypy openrlhf tools examples/quickstart
+	python3 tools/docs_check.py
 	pytest -q tests/unit
 
 docs: setup  ## write docs/reference/cli.md from the configuration schema

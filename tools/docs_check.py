@@ -27,6 +27,7 @@ PARSERS: dict[str, Callable[[list[str]], object]] = {"openrlhf.cli.train_ppo_ray
 SHELLS = {"bash", "sh", "shell", "console"}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+SCRIPT = re.compile(r"^((?:\w+=\S+ )*)((?:\./)?(?:examples|tools)/[\w./-]+\.sh)", re.MULTILINE)
 TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 
 # Sourced by bash before a script: python3 and make write down their arguments, `ray job submit ... -- command` stands
@@ -44,6 +45,7 @@ command_not_found_handle() { :; }
 
 def recorded_commands(script: str, name: str) -> tuple[list[list[str]], str]:
     """Run shell text with every command recorded instead of run; return (commands, what bash complained about)."""
+    script = SCRIPT.sub(r"\1record script \2", script)  # named by a path, they would be found without PATH
     with tempfile.TemporaryDirectory() as folder:
         tools, record, hooks = Path(folder, "bin"), Path(folder, "record"), Path(folder, "hooks.sh")
         tools.mkdir()
@@ -53,8 +55,14 @@ def recorded_commands(script: str, name: str) -> tuple[list[list[str]], str]:
         environment = {"PATH": str(tools), "BASH_ENV": str(hooks), "RECORD": str(record), "HOME": os.environ["HOME"]}
         done = subprocess.run(
             ["/bin/bash", "-c", script, name],
-            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         text = record.read_text()
     commands = [chunk.split("\0")[:-1] for chunk in text.split("END-OF-COMMAND\0") if chunk]
     return commands, done.stderr.strip() if done.returncode else ""

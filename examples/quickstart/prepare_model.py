@@ -52,7 +52,7 @@ def dequantise(gguf: Path) -> tuple[Any, Any]:
     settings = source.config.to_dict()
     for key in ("quantization_config", "_name_or_path", "_model_name_or_path"):
         settings.pop(key, None)
-    model = LlamaForCausalLM(LlamaConfig(**settings))
+    model: Any = LlamaForCausalLM(LlamaConfig(**settings))
     model.load_state_dict(source.state_dict())
     model.tie_weights()
     model = model.to(torch.bfloat16)  # the precision the original is published in

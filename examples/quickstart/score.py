@@ -69,7 +69,8 @@ def score(arguments: argparse.Namespace) -> dict[str, float]:
 
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float32).to(device).eval()
+    model: Any = AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float32)
+    model = model.to(device).eval()
     reward_func = load_reward_func(arguments.reward_func)
     rows = [json.loads(line) for line in arguments.data.read_text(encoding="utf-8").splitlines()]
     prompts = [render(tokenizer, row["prompt"]) for row in rows]
