@@ -18,6 +18,7 @@ from openrlhf.config.model import AdamConfig
 from openrlhf.config.train import DsConfig
 from openrlhf.train.backend import StepResult
 from openrlhf.train.context import WorkerContext
+from openrlhf.train.deepspeed.build import building, skip_shm_comm
 from openrlhf.train.deepspeed.config import scoring_config, training_config
 from openrlhf.train.deepspeed.gather import gathered_weights
 
@@ -27,6 +28,7 @@ _TAG = "trainer"  # subfolder of a checkpoint
 def init_distributed(context: WorkerContext) -> None:
     """Join the process group of this model's ranks; waits for the others at most `context.timeout_s` seconds."""
     deepspeed.logger.setLevel(logging.ERROR)
+    skip_shm_comm()
     backend = "nccl" if context.device == "cuda" else "gloo"
     deepspeed.init_distributed(
         dist_backend=backend,
@@ -47,7 +49,8 @@ def make_adam(model: PreTrainedModel, adam: AdamConfig, offload: bool) -> torch.
     ]
     groups = [group for group in groups if group["params"]]
     if offload:
-        return DeepSpeedCPUAdam(groups, lr=adam.lr, betas=adam.betas, eps=adam.eps, adamw_mode=True)
+        with building():
+            return DeepSpeedCPUAdam(groups, lr=adam.lr, betas=adam.betas, eps=adam.eps, adamw_mode=True)
     return torch.optim.AdamW(groups, lr=adam.lr, betas=adam.betas, eps=adam.eps, fused=True)
 
 
