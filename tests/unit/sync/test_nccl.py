@@ -30,18 +30,18 @@ def receive(manifest, rank: int) -> list[torch.Tensor]:
 
 
 def test_every_seat_receives_every_chunk():
-    weights = [("a", torch.arange(16.0)), ("b", torch.tensor([1.5])), ("c", torch.full((4, 8), 2.0))]
+    weights = [("a", torch.arange(16.0)), ("b", torch.tensor([1.5])), ("c", torch.full((8, 8), 2.0))]
     sender = BroadcastSender(torch.float32, torch.device("cpu"), "127.0.0.1", 2, timeout=20, chunk_bytes=128)
     manifest = sender.describe([(name, tensor.to("meta")) for name, tensor in weights], version=5)
     assert manifest.location["world_size"] == 3
     with ThreadPoolExecutor(2) as seats:
         received = [seats.submit(receive, manifest, rank) for rank in (1, 2)]
         assert sender.send(weights, version=5) == manifest
-        # a [0, 64) and b [64, 128) share a chunk; c (128 bytes) has its own.
+        # a [0, 64) and b [64, 128) share a chunk; c (256 bytes) has its own.
         for chunks in (future.result(timeout=30) for future in received):
             assert chunks[0][:64].view(torch.float32).tolist() == list(range(16))
             assert chunks[0][64:68].view(torch.float32).tolist() == [1.5]
-            assert chunks[1].view(torch.float32).tolist() == [2.0] * 32
+            assert chunks[1].view(torch.float32).tolist() == [2.0] * 64
     sender.close()
 
 
