@@ -142,12 +142,8 @@ def _score_gradient(
 
 def _active_rows(grad_logprobs: torch.Tensor | None, grad_entropy: torch.Tensor | None) -> torch.Tensor:
     """Return the rows with a gradient to pass on; NaN differs from 0, so a broken gradient is passed on too."""
-    active = None
-    for grad in (grad_logprobs, grad_entropy):
-        if grad is not None:
-            active = grad != 0 if active is None else active | (grad != 0)
-    assert active is not None
-    return active.nonzero().squeeze(-1)
+    active = [grad != 0 for grad in (grad_logprobs, grad_entropy) if grad is not None]
+    return torch.stack(active).any(dim=0).nonzero().squeeze(-1)
 
 
 def _rows(values: torch.Tensor | None, rows: torch.Tensor) -> torch.Tensor | None:
@@ -177,6 +173,8 @@ class _LogitScores(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_logprobs: torch.Tensor | None, grad_entropy: torch.Tensor | None = None) -> Any:
+        if grad_logprobs is None and grad_entropy is None:
+            return (None,) * 5
         logits, token_ids, entropies = ctx.saved_tensors
         gradient = torch.zeros_like(logits)
         for rows in _active_rows(grad_logprobs, grad_entropy).split(ctx.chunk_size):
@@ -230,6 +228,8 @@ class _HeadScores(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_logprobs: torch.Tensor | None, grad_entropy: torch.Tensor | None = None) -> Any:
+        if grad_logprobs is None and grad_entropy is None:
+            return (None,) * 7
         hidden, weight, bias, token_ids, entropies = ctx.saved_tensors
         narrow_weight = weight.to(ctx.dtype)
         narrow_bias = None if bias is None else bias.to(ctx.dtype)

@@ -142,7 +142,7 @@ def check_finite(result: PolicyLoss, where: str) -> None:
 
     In a data-parallel run the ranks must agree before one raises, else the others wait in a collective.
     """
-    numbers = {"loss": float(result.loss)} | {name: metric.total for name, metric in result.metrics.items()}
+    numbers = {"loss": float(result.loss.detach())} | {name: metric.total for name, metric in result.metrics.items()}
     bad = [f"{name} = {value}" for name, value in numbers.items() if not math.isfinite(value)]
     if bad:
         raise FloatingPointError(f"{where}: {', '.join(bad)}; a trained token has a value that is not finite")
