@@ -61,9 +61,10 @@ def _gpu(draft: Draft) -> None:
     if config.ds.attn_implementation is None:
         installed = "flash_attn" in draft.machine.packages
         draft.set("ds.attn_implementation", "flash_attention_2" if installed else "sdpa")
-    for path, enabled in (("vllm.enable_sleep", config.vllm.enable_sleep), ("ds.enable_sleep", config.ds.enable_sleep)):
-        if enabled and not config.train.colocate_all:
-            _off(draft, path, "it frees a shared GPU, which needs --train.colocate_all")
+    if config.vllm.enable_sleep and not config.train.colocate_all:
+        _off(draft, "vllm.enable_sleep", "it frees a shared GPU, which needs --train.colocate_all")
+    if config.ds.enable_sleep:
+        _off(draft, "ds.enable_sleep", "the trainer cannot move its states off the GPU yet")
     if config.ds.adam_offload and config.ds.zero_stage == 0:
         draft.problem("--ds.adam_offload: ZeRO stage 0 cannot offload; use --ds.zero_stage 1 or more")
     _gpu_sync(draft)

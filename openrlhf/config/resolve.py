@@ -48,8 +48,8 @@ def resolve(
     None. Resolving a resolved config changes nothing.
     """
     ray_job = _RAY_JOB in environ
-    cluster = ray_job or bool(environ.get("RAY_ADDRESS"))
     machine = machine or detect_machine(count_gpus=config.device != "cpu")  # counting them imports torch
+    cluster = ray_job or machine.runs_ray or bool(environ.get("RAY_ADDRESS"))
     draft = Draft(config, machine, ray_job=ray_job, cluster=cluster, root=root)
     draft.problems += refused(config)
     in_bounds = check_bounds(draft)

@@ -84,7 +84,7 @@ class DsConfig(Section):
     packing_samples: bool = True
     """Lay sequences end to end instead of padding them. Turn off with --ds.no-packing_samples."""
     enable_sleep: bool = False
-    """Move the trainer's states off the GPU while the engines generate. Needs train.colocate_all."""
+    """Move the trainer's states off the GPU while the engines generate. Not built yet: switched off with a warning."""
     deepcompile: bool = False
     """DeepSpeed's graph compilation."""
     value_head_prefix: str = "score"

@@ -32,18 +32,36 @@ def _unknown(source: str, key: str) -> str:
     return f"{source}: no key {key}" + (f"; nearest: {', '.join(names)}" if names else "")
 
 
+class _StrictLoader(yaml.SafeLoader):
+    """YAML in which a key may stand once; the usual loader takes the last silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise yaml.constructor.ConstructorError(None, None, f"key {twice[0]} stands twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _leaves(tree: Any) -> int:
+    return sum(map(_leaves, tree.values())) if isinstance(tree, dict) else 1
+
+
 def _load(path: str) -> dict[str, Any]:
     try:
-        tree = yaml.safe_load(Path(path).read_text())
+        tree = yaml.load(Path(path).read_text(), _StrictLoader)
     except OSError as error:
         raise ConfigError([f"--config {path}: {error.strerror}"]) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError([f"--config {path}: no YAML: {' '.join(str(error).split())}"]) from error
+        raise ConfigError([f"--config {path}: {' '.join(str(error).split())}"]) from error
     if tree is None:
         return {}
     if not isinstance(tree, dict):
         raise ConfigError([f"--config {path}: holds a {type(tree).__name__}, not keys and values"])
-    return flatten(tree)
+    flat = flatten(tree)
+    if len(flat) != _leaves(tree):
+        raise ConfigError([f"--config {path}: a key stands twice, nested and with dots"])
+    return flat
 
 
 def read_yaml(path: str) -> PPOConfig:

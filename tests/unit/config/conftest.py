@@ -42,10 +42,11 @@ def resolved(workplace: Path) -> Callable[..., Resolution]:
         gpus: int = 0,
         environ: dict[str, str] | None = None,
         packages: tuple[str, ...] = ("tensorboard",),
+        runs_ray: bool = False,
     ) -> Resolution:
         flat = BASE | (changes or {})
         config = PPOConfig.model_validate(nest({path: value for path, value in flat.items() if value is not None}))
-        return resolve(config, environ or {}, Machine(gpus, frozenset(packages)), workplace)
+        return resolve(config, environ or {}, Machine(gpus, frozenset(packages), runs_ray), workplace)
 
     return run
 

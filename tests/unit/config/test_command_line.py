@@ -129,7 +129,9 @@ def test_yaml_gives_defaults_that_flags_override(tmp_path):
         ("rollout_batch_size: 1\n", "write rollout.batch_size"),
         ("train: {seed: x}\n", "train.seed 'x'"),
         ("- a\n", "holds a list"),
-        ("a: [\n", "no YAML"),
+        ("a: [\n", "expected the node content"),
+        ("train: {seed: 1, seed: 2}\n", "key seed stands twice"),
+        ("train: {seed: 1}\ntrain.seed: 2\n", "a key stands twice"),
     ],
 )
 def test_a_wrong_yaml_file_names_key_and_file(tmp_path, text, says):

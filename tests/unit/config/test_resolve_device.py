@@ -98,8 +98,14 @@ def test_a_backend_that_cannot_work_on_gpu_is_refused(problems, backend, colocat
     assert line.startswith(f"--vllm.sync_backend {backend}")
 
 
-@pytest.mark.parametrize("flag", ["vllm.enable_sleep", "ds.enable_sleep"])
-def test_sleep_needs_colocation(resolved, flag):
+def test_the_trainer_does_not_sleep_yet(resolved):
+    resolution = resolved({"ds.enable_sleep": True, "train.colocate_all": True}, gpus=8)
+    assert resolution.config.ds.enable_sleep is False
+    assert len(resolution.warnings) == 1
+
+
+def test_sleep_needs_colocation(resolved):
+    flag = "vllm.enable_sleep"
     resolution = resolved({flag: True}, gpus=8)
     assert flags_of(resolution.config, flag) == [False]
     assert resolution.warnings == (
@@ -107,6 +113,13 @@ def test_sleep_needs_colocation(resolved, flag):
     )
     kept = resolved({flag: True, "train.colocate_all": True}, gpus=8)
     assert flags_of(kept.config, flag) == [True]
+
+
+def test_engines_of_two_nodes(resolved):
+    # Per node of 8: 4 for the actor, the reference on top of it, 4 left; two nodes leave 8, so 4 engines of two GPUs.
+    changes = {"actor.num_nodes": 2, "actor.num_gpus_per_node": 4, "train.colocate_actor_ref": True}
+    config = resolved(changes | {"vllm.tensor_parallel_size": 2}, gpus=8, environ={"RAY_ADDRESS": "auto"}).config
+    assert flags_of(config, "vllm.num_engines", "ref.num_nodes") == [4, 2]
 
 
 def test_offload_needs_zero_1(problems):
@@ -164,3 +177,4 @@ def test_a_placement_that_does_not_fit_is_refused(problems, changes, gpus, says)
 def test_a_cluster_may_have_more_gpus_than_this_machine(resolved):
     counts = {"actor.num_gpus_per_node": 4, "ref.num_gpus_per_node": 4, "vllm.num_engines": 4}
     assert resolved(counts, gpus=8, environ={"RAY_ADDRESS": "auto"}).config.vllm.num_engines == 4
+    assert resolved(counts, gpus=8, runs_ray=True).config.vllm.num_engines == 4
