@@ -112,7 +112,7 @@ async def test_calls_run_beside_each_other_and_off_the_event_loop(write):
         await asyncio.sleep(0.01)
         ticks += 1
     assert all(outcome.reward == 1.0 for outcome in await calls)
-    assert time.monotonic() - started < 8 * 0.3 / 2  # one after the other would take 2.4 s
+    assert time.monotonic() - started < 2.0  # one after the other would take 2.4 s
     assert ticks >= 5  # the loop was free meanwhile
 
 
@@ -261,16 +261,16 @@ async def test_a_late_thread_comes_back_into_use(write):
         import time
 
         def reward_func(queries, prompts, labels):
-            time.sleep(0.3 if queries[0].endswith("late") else 0)
+            time.sleep(0.6 if queries[0].endswith("late") else 0)
             return 1.0
     """),
-        timeout_s=0.1,
+        timeout_s=0.3,
         concurrency=2,
     )
     before = threading.active_count()
-    for _ in range(4):
+    for _ in range(3):
         assert (await score(source, "late")).status is Status.UNGRADED
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.6)
         assert (await score(source)).reward == 1.0
     assert threading.active_count() <= before + 2
     await source.close()

@@ -45,8 +45,8 @@ def test_gold_answer(label, gold):
     assert gold_answer(label) == gold
 
 
-@pytest.mark.parametrize("text", [" " * 1_000_000, "a " * 500_000, r"\text{" * 160_000, "x" * 1_000_000, "." * 10**6])
+@pytest.mark.parametrize("text", [" " * 200_000, "a " * 100_000, r"\text{" * 32_000, "x" * 200_000, "." * 200_000])
 def test_linear_in_the_length(text):
     started = time.process_time()
     simplify(text)
-    assert time.process_time() - started < 3
+    assert time.process_time() - started < 2

@@ -18,8 +18,6 @@ from openrlhf.env.math.pool import ComparePool, Limits, WorkerGone
 # Each takes minutes, gigabytes or the parser's stack when compared without limits.
 HOSTILE = [
     r"2^{2^{2^{2^{2^{2}}}}}",
-    r"10^{10^{10}}",
-    r"(10!)!",
     "(" * 30 + "1" + ")" * 30,
     "(" * 500 + "1" + ")" * 500,
     "{" * 3000 + "1" + "}" * 3000,
@@ -91,8 +89,8 @@ def test_a_batch_of_hostile_answers_and_one_good_one(pool):
     answers.insert(17, r"\frac{14}{2}")
     started = time.monotonic()
     verdicts = grade_all([rf"\boxed{{{answer}}}" for answer in answers], ["7"] * 32, pool)
-    # 31 comparisons of 1 s CPU each on one core would take 31 s; equal answers are compared once.
-    assert time.monotonic() - started < 25
+    # About 3 s on idle cores: equal answers are compared once. One worker at its wall limit 31 times takes 620 s.
+    assert time.monotonic() - started < 60
     assert verdicts == [float(i == 17) for i in range(32)]
     assert len(pool.pids()) == 2
     assert [child for pid in pool.pids() for child in children(pid)] == []  # nothing computes on
@@ -100,7 +98,7 @@ def test_a_batch_of_hostile_answers_and_one_good_one(pool):
 
 @pytest.mark.slow
 def test_a_batch_of_different_hostile_answers(pool):
-    answers = [rf"{n}^{{10^{{10}}}}" for n in range(2, 33)]
+    answers = [r"10^{10^{10}}", r"(10!)!", *(rf"{n}^{{10^{{10}}}}" for n in range(2, 31))]
     started = time.monotonic()
     verdicts = grade_all([rf"\boxed{{{a}}}" for a in answers] + [r"\boxed{14/2}"], ["7"] * 32, pool)
     assert verdicts == [0.0] * 31 + [1.0]
@@ -120,6 +118,7 @@ def test_memory_is_bounded():
         small.close()
 
 
+@pytest.mark.slow
 def test_a_busy_machine_is_no_verdict():
     # No wall time at all: no fork can answer, and that is not the answer's fault.
     hasty = ComparePool(size=1, limits=Limits(wall_s=0.0))
@@ -136,6 +135,7 @@ def test_a_killed_worker_is_replaced(pool):
     assert pool.compare("18/2", "9") == worker.RIGHT
 
 
+@pytest.mark.slow
 def test_close_ends_the_workers():
     closing = ComparePool(size=1)
     assert closing.compare("16/2", "8") == worker.RIGHT
