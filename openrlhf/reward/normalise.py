@@ -101,7 +101,7 @@ def _number(entry: Any) -> float | None:
     try:
         return float(entry)
     except OverflowError:  # an int beyond float64
-        return math.inf if math.floor(entry) > 0 else -math.inf
+        return math.inf if int(entry) > 0 else -math.inf
 
 
 def _entries(value: Any) -> list[Any] | None:

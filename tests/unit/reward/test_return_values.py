@@ -117,7 +117,7 @@ def test_other_forms_are_refused(raw, bare, message):
 def test_a_value_without_a_verdict_leaves_only_its_sample_ungraded(value, kind, field, caplog):
     # 1e39 exceeds float32, whose largest number is about 3.4e38, and would be infinite in Experience.
     tally = Tally()
-    raw = {"rewards": [0.0, 1.0, 1.0], "scores": [0.0, 1.0, 1.0], "extra_logs": {"length": [5, 6, 7]}}
+    raw: dict = {"rewards": [0.0, 1.0, 1.0], "scores": [0.0, 1.0, 1.0], "extra_logs": {"length": [5, 6, 7]}}
     raw[field][1] = raw[field][2] = value
     with caplog.at_level(logging.WARNING):
         graded, *missing = normalise(raw, 3, SOURCE, tally)
