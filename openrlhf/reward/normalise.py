@@ -101,7 +101,7 @@ def _number(entry: Any) -> float | None:
     try:
         return float(entry)
     except OverflowError:  # an int beyond float64
-        return math.inf if int(entry) > 0 else -math.inf
+        return math.inf if entry > 0 else -math.inf  # type: ignore[operator]
 
 
 def _entries(value: Any) -> list[Any] | None:
