@@ -91,6 +91,7 @@ def test_csv_and_parquet_of_the_hub(on_hub):
     assert _load("owner/name") == ["007"]
     typed = on_hub.parent / "typed" / "hard"
     datasets.Dataset.from_dict({"q": [1, None]}).to_parquet(typed / "train.parquet")
+    datasets.Dataset.from_dict({"q": [5]}).to_parquet(typed.parent / "easy" / "train.parquet")
     assert _load("owner/typed@hard") == [1, None]
     with pytest.raises(DataError, match="no split 'test'; it has train"):
         _load("owner/typed", split="test")
