@@ -58,7 +58,7 @@ def test_without_a_network_there_is_one_clear_line_at_once(monkeypatch):
         _load("nobody/nothing-here")
     assert modes == [(True, True)]
     assert "\n" not in str(caught.value)
-    assert (datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE) == before
+    assert before == (datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE)
 
 
 def test_a_name_that_the_hub_does_not_know(monkeypatch):
