@@ -11,9 +11,12 @@ from tests.models import make_tiny_llama
 
 @pytest.fixture(scope="session")
 def vllm_environment():
-    """vLLM reads its variables once, so they are set before the first test that imports it."""
+    """vLLM reads its variables once, so they are set before the first test that imports it.
+
+    One thread: a tiny model gains nothing from a second, and two spin against each other on a busy machine.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in engine_environment("cpu", threads=2).items():
+        for name, value in engine_environment("cpu", threads=1).items():
             patch.setenv(name, value)
         yield
 

@@ -37,7 +37,7 @@ class Rig:
         self.sender.release()
 
     async def samples(self, prompts: Sequence[Sequence[int]] = PROMPTS, **sampling: Any) -> list[Completion]:
-        params = {"max_tokens": 12, "temperature": 1.0} | sampling
+        params = {"max_tokens": 6, "temperature": 1.0} | sampling
         requests = [self.engine.generate(p, SamplingParams(seed=i, **params)) for i, p in enumerate(prompts)]
         return list(await asyncio.gather(*requests))
 
