@@ -1,0 +1,171 @@
+"""The Ray actors: one process each, every one a thin shell around a class of another room.
+
+Each imports its room inside its constructor: the driver that names these classes must not import vLLM or DeepSpeed.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+
+from openrlhf.cluster.session import free_port, host_address
+from openrlhf.cluster.specs import EngineSpec, GroupRequest, PolicySpec, RankPlace, ReferenceSpec
+from openrlhf.types import MicroBatch, TransferManifest
+
+
+class _Rank:
+    """What every trainer process can say before its model loads."""
+
+    def rendezvous(self) -> tuple[str, int]:
+        """Host address and a free port for the process group, asked of rank 0."""
+        return host_address(), free_port()
+
+
+def _context(spec: PolicySpec | ReferenceSpec, place: RankPlace) -> Any:
+    from openrlhf.train.context import WorkerContext
+
+    return WorkerContext(
+        rank=place.rank,
+        world_size=place.world_size,
+        device=spec.device,
+        master_addr=place.address,
+        master_port=place.port,
+        seed=spec.train.seed,
+        timeout_s=spec.collective_timeout,
+    )
+
+
+@ray.remote
+class PolicyActor(_Rank):
+    """One rank of the trained policy."""
+
+    def load(self, spec: PolicySpec, place: RankPlace) -> None:
+        from openrlhf.sync.make import make_sender
+        from openrlhf.train.policy import PolicyTrainer
+
+        self._trainer = PolicyTrainer(
+            actor=spec.actor,
+            ds=spec.ds,
+            train=spec.train,
+            algo=spec.algo,
+            temperature=spec.temperature,
+            context=_context(spec, place),
+            total_steps=spec.total_steps,
+        )
+        self._sender = None
+        if place.rank == 0:
+            self._sender = make_sender(
+                spec.sync.backend,
+                spec.sync.dtype,
+                host=place.address,
+                num_receivers=spec.sync.num_receivers,
+                timeout=spec.sync.timeout,
+            )
+
+    def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
+        return self._trainer.logprobs(batches)
+
+    def train_step(self, batches: Sequence[MicroBatch], kl_coef: float) -> Any:
+        return self._trainer.train_step(batches, kl_coef)
+
+    def describe_weights(self, version: int) -> TransferManifest | None:
+        """Rank 0 answers the manifest; the other ranks only take part in gathering the weights."""
+        return self._with_weights(version, "describe")
+
+    def send_weights(self, version: int) -> TransferManifest | None:
+        return self._with_weights(version, "send")
+
+    def _with_weights(self, version: int, call: str) -> TransferManifest | None:
+        weights = self._trainer.named_weights()
+        if self._sender is None:
+            for _ in weights:  # gathering sharded weights is collective
+                pass
+            return None
+        return self._sender.send(weights, version) if call == "send" else self._sender.describe(weights, version)
+
+    def release_weights(self) -> None:
+        if self._sender is not None:
+            self._sender.release()
+
+    def save_hf(self, folder: Path) -> None:
+        self._trainer.save_hf(folder)
+
+
+@ray.remote
+class ReferenceActor(_Rank):
+    """One rank of the frozen reference policy."""
+
+    def load(self, spec: ReferenceSpec, place: RankPlace) -> None:
+        from openrlhf.train.reference import ReferenceModel
+
+        self._model = ReferenceModel(
+            ref=spec.ref, ds=spec.ds, temperature=spec.temperature, context=_context(spec, place)
+        )
+
+    def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
+        return self._model.logprobs(batches)
+
+
+@ray.remote
+class EngineActor:
+    """One vLLM engine with the executor and the reward source of its samples."""
+
+    async def start(self, spec: EngineSpec, index: int) -> None:
+        from openrlhf.models.tokenizer import load_tokenizer
+        from openrlhf.reward.make import make_reward
+        from openrlhf.rollout.generator import RolloutGenerator
+        from openrlhf.rollout.single_turn import SingleTurnExecutor
+        from openrlhf.rollout.vllm.args import VllmEngineArgs
+        from openrlhf.rollout.vllm.engine import VllmEngine
+
+        tokenizer = load_tokenizer(spec.model_name_or_path, use_fast=not spec.data.disable_fast_tokenizer)
+        self._reward = make_reward(spec.reward)
+        self._engine = VllmEngine(
+            VllmEngineArgs(
+                model_path=spec.model_name_or_path,
+                vllm=spec.vllm,
+                device=spec.device,
+                max_model_len=spec.data.max_len,
+                seed=spec.seed + index,
+                engine_index=index,
+                sync_timeout=spec.sync_timeout,
+            )
+        )
+        await self._engine.start()
+        self._generator = RolloutGenerator(
+            engine=self._engine,
+            executor=SingleTurnExecutor(),
+            reward=self._reward,
+            tokenizer=tokenizer,
+            max_length=spec.data.max_len,
+        )
+
+    async def run_group(self, request: GroupRequest) -> Any:
+        seeds = request.seeds or (None,) * request.n
+        return await self._generator.run_group(request.prompt, request.group_id, request.n, request.sampling, seeds)
+
+    async def hold(self) -> None:
+        self._engine.hold()
+
+    async def release(self, expected: int) -> None:
+        """Start the held requests once all `expected` of them are there."""
+        await self._engine.release(expected)
+
+    async def busy_seconds(self) -> tuple[float, float]:
+        """Seconds so far with at least one sample generating, and with at least one being scored."""
+        return self._generator.generate_seconds, self._generator.reward_seconds
+
+    async def receive_weights(self, manifest: TransferManifest) -> None:
+        await self._engine.receive_weights(manifest)
+
+    async def sleep(self) -> None:
+        await self._engine.sleep()
+
+    async def wake(self, tags: Sequence[str] | None) -> None:
+        await self._engine.wake(tags)
+
+    async def shutdown(self) -> None:
+        await self._reward.close()
+        self._engine.shutdown()

@@ -1,0 +1,99 @@
+"""The group of vLLM engines: prompts go to the least loaded one, weights go to all."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import ray
+
+from openrlhf.cluster.actors import EngineActor
+from openrlhf.cluster.placement import Seat
+from openrlhf.cluster.session import threads_per_process
+from openrlhf.cluster.specs import EngineSpec, GroupRequest
+from openrlhf.cluster.wait import as_completed, gather
+from openrlhf.config.run import ClusterConfig
+from openrlhf.rollout.balance import least_loaded
+from openrlhf.rollout.vllm.environment import engine_environment
+from openrlhf.types import TransferManifest
+
+MAX_CALLS = 100_000  # concurrent calls of one engine: groups in flight are bounded by the rollout, not by Ray
+
+
+class EngineGroup:
+    """Engines behind one front. `paused` batches make a run repeatable: no request starts before all are queued."""
+
+    def __init__(self, seats: Sequence[Seat], spec: EngineSpec, cluster: ClusterConfig) -> None:
+        self._spec, self._cluster = spec, cluster
+        environment = {"env_vars": engine_environment(spec.device, threads_per_process(len(seats)))}
+        self._actors = [
+            EngineActor.options(**seat.options, max_concurrency=MAX_CALLS, runtime_env=environment).remote()
+            for seat in seats
+        ]
+        self._names = [f"vLLM engine {index}" for index in range(len(seats))]
+        self._scored = 0.0  # seconds of scoring that earlier laps have reported
+
+    def begin_start(self) -> dict[Any, str]:
+        """Load the model in every engine; the refs are for `gather`, so that roles load side by side."""
+        return {
+            actor.start.remote(self._spec, index): name
+            for index, (actor, name) in enumerate(zip(self._actors, self._names, strict=True))
+        }
+
+    def generate(self, requests: Sequence[GroupRequest], *, paused: bool) -> Iterator[Any]:
+        """Run all requests and yield each GroupResult as its last sample is scored.
+
+        A prompt goes to the engine with the fewest samples so far; its samples stay together.
+
+        Args:
+            paused: queue everything before anything starts, so that the engines' batches form the same way each time.
+
+        Raises:
+            PeerTimeout: not all groups were done within `cluster.rollout_timeout` seconds; PeerDied; RewardError.
+        """
+        if paused:
+            self._collective("hold")
+        samples = [0] * len(self._actors)
+        refs: dict[Any, str] = {}
+        for request in requests:
+            index = least_loaded(samples)
+            samples[index] += request.n
+            refs[self._actors[index].run_group.remote(request)] = self._names[index]
+        if paused:
+            released = {
+                actor.release.remote(count): name
+                for actor, name, count in zip(self._actors, self._names, samples, strict=True)
+            }
+            gather(released, "release", self._cluster.rollout_timeout)
+        for _, result in as_completed(refs, "rollout", self._cluster.rollout_timeout):
+            yield result
+
+    def lap(self) -> dict[str, float]:
+        """Seconds since the last lap in which samples were being scored, on the engine that was busiest with it."""
+        busy = gather(self._call_all("busy_seconds"), "busy seconds", self._cluster.sync_timeout)
+        scoring = max(seconds for _, seconds in busy)
+        lap, self._scored = scoring - self._scored, scoring
+        return {"timing/reward": lap}
+
+    def begin_receive(self, manifest: TransferManifest) -> dict[Any, str]:
+        return self._call_all("receive_weights", manifest)
+
+    def sleep(self) -> None:
+        self._collective("sleep")
+
+    def wake(self, tags: Sequence[str] | None = None) -> None:
+        self._collective("wake", tags)
+
+    def shutdown(self) -> None:
+        gather(self._call_all("shutdown"), "shutdown", 30)
+
+    def kill(self) -> None:
+        for actor in self._actors:
+            ray.kill(actor)
+
+    def _collective(self, method: str, *arguments: Any) -> None:
+        gather(self._call_all(method, *arguments), method, self._cluster.sync_timeout)
+
+    def _call_all(self, method: str, *arguments: Any) -> dict[Any, str]:
+        return {
+            getattr(actor, method).remote(*arguments): name
+            for actor, name in zip(self._actors, self._names, strict=True)
+        }

@@ -1,0 +1,78 @@
+"""Joining a Ray cluster, or starting and stopping one of our own.
+
+A running cluster (`ray start --head`, or the one that `ray job submit` runs the command in) is joined. Without one
+the command starts a local Ray that lives exactly as long as the command does.
+"""
+
+import logging
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import ray
+
+from openrlhf.cluster.errors import ClusterError
+
+_LOCAL_OBJECT_STORE_BYTES = 1 << 30  # rollouts and metrics only: weights never pass through the object store
+WORKER_ENVIRONMENT = {
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+}
+
+
+@contextmanager
+def ray_session(device: str) -> Iterator[None]:
+    """Connect to Ray for the length of the block; a Ray that this block started ends with it.
+
+    Raises:
+        ClusterError: a cluster is announced but does not answer, or a local one cannot start.
+    """
+    runtime_env = {"env_vars": WORKER_ENVIRONMENT}
+    try:
+        try:
+            ray.init(address="auto", runtime_env=runtime_env, logging_level=logging.ERROR)
+        except ConnectionError:
+            _start_local(device, runtime_env)
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _start_local(device: str, runtime_env: dict[str, dict[str, str]]) -> None:
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # an actor without GPUs keeps its environment as it is
+    try:
+        ray.init(
+            address="local",
+            num_gpus=0 if device == "cpu" else None,
+            include_dashboard=False,
+            runtime_env=runtime_env,
+            object_store_memory=_LOCAL_OBJECT_STORE_BYTES,
+            logging_level=logging.ERROR,
+        )
+    except (OSError, RuntimeError, TimeoutError, ConnectionError, ValueError) as error:
+        free = os.statvfs(tempfile.gettempdir())
+        raise ClusterError(
+            f"a local Ray could not start: {error} (free space in {tempfile.gettempdir()}: "
+            f"{free.f_bavail * free.f_frsize >> 20} MiB; `ray stop` ends a broken cluster)"
+        ) from error
+
+
+def free_port() -> int:
+    """A TCP port of this host that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def threads_per_process(processes: int) -> int:
+    """CPU threads of each of several processes that compute at the same time on this host."""
+    return max(1, len(os.sched_getaffinity(0)) // processes)
+
+
+def host_address() -> str:
+    """The address at which other nodes of the cluster reach this one."""
+    return str(ray.util.get_node_ip_address())

@@ -1,0 +1,96 @@
+"""What an actor needs to know to build its part: the sub-configurations it uses, and no more."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from openrlhf.config.algo import AlgoConfig
+from openrlhf.config.data import DataConfig
+from openrlhf.config.model import ActorConfig, RefConfig
+from openrlhf.config.reward import RewardConfig
+from openrlhf.config.rollout import SyncBackend, VllmConfig
+from openrlhf.config.run import ClusterConfig
+from openrlhf.config.train import DsConfig, TrainConfig
+from openrlhf.types import Prompt, SamplingParams
+
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRequest:
+    """All samples wanted of one draw of a prompt."""
+
+    prompt: Prompt
+    group_id: str
+    n: int
+    sampling: SamplingParams
+    seeds: tuple[int, ...] | None = None  # one per sample; None: the engine's own generator
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlace:
+    """Where one rank stands in its process group, and where the group meets."""
+
+    rank: int
+    world_size: int
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSpec:
+    """How weights leave the policy."""
+
+    backend: SyncBackend
+    dtype: str  # the engines', e.g. "bf16"
+    num_receivers: int  # engine processes: engines times tensor parallel size
+    timeout: float  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec:
+    """The trained policy. `total_steps` is the number of optimiser steps that the schedule spans."""
+
+    actor: ActorConfig
+    ds: DsConfig
+    train: TrainConfig
+    algo: AlgoConfig
+    temperature: float
+    device: Device
+    total_steps: int
+    sync: SyncSpec
+    collective_timeout: float  # seconds that a rank waits for the others
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceSpec:
+    """The frozen reference policy."""
+
+    ref: RefConfig
+    ds: DsConfig
+    train: TrainConfig
+    temperature: float
+    device: Device
+    collective_timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """One vLLM engine, with the reward source its samples are scored by."""
+
+    model_name_or_path: str
+    vllm: VllmConfig
+    data: DataConfig
+    reward: RewardConfig
+    device: Device
+    seed: int
+    sync_timeout: float  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """All of a run's processes."""
+
+    policy: PolicySpec
+    reference: ReferenceSpec | None  # None: the KL coefficient is 0
+    engine: EngineSpec
+    cluster: ClusterConfig

@@ -1,0 +1,27 @@
+"""One weight update: policy to every engine. Which transport carries it is the sender's business."""
+
+from openrlhf.cluster.engines import EngineGroup
+from openrlhf.cluster.wait import gather
+from openrlhf.cluster.workers import PolicyGroup
+from openrlhf.config.rollout import SyncBackend
+from openrlhf.config.run import ClusterConfig
+
+_STREAMING = {"nccl"}  # both sides must run at once
+
+
+def push_weights(
+    policy: PolicyGroup, engines: EngineGroup, version: int, backend: SyncBackend, cluster: ClusterConfig
+) -> None:
+    """Give all engines the policy's weights as `version`.
+
+    Raises:
+        PeerTimeout, PeerDied, EngineDead: the update is incomplete; the engines that failed refuse to generate.
+    """
+    if backend in _STREAMING:
+        manifest = policy.describe_weights(version)
+        both = {**engines.begin_receive(manifest), **policy.begin_send(version)}
+        gather(both, f"weight update {version}", cluster.sync_timeout)
+    else:
+        manifest = gather(policy.begin_send(version), f"send weights {version}", cluster.sync_timeout)[0]
+        gather(engines.begin_receive(manifest), f"receive weights {version}", cluster.sync_timeout)
+    policy.release_weights()

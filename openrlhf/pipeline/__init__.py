@@ -1,0 +1,1 @@
+"""Training loops, written as lists of named stages."""

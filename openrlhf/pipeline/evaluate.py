@@ -1,0 +1,55 @@
+"""Evaluation on held-out prompts, with the same executors and reward source as training."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from openrlhf.pipeline.job import Job
+from openrlhf.pipeline.stages import generate, group_requests
+from openrlhf.types import RolloutGroup, SamplingParams, Status
+
+
+def evaluate(job: Job) -> dict[str, float]:
+    """Sample every evaluation prompt eval.n_samples_per_prompt times; training state is not touched."""
+    evaluation = job.config.eval
+    if job.eval_prompts is None:
+        return {}
+    sampling = SamplingParams(
+        temperature=evaluation.temperature, top_p=evaluation.top_p, max_tokens=job.config.rollout.max_new_tokens
+    )
+    draw = -1 - job.step  # never the number of a training step: evaluation samples have seeds of their own
+    requests = group_requests(job, job.eval_prompts, evaluation.n_samples_per_prompt, sampling, draw)
+    with job.clock.phase("evaluation"):
+        groups, _ = generate(job, requests)
+    return evaluation_metrics(groups, evaluation.n_samples_per_prompt) | {
+        "timing/evaluation": job.clock.take("evaluation")
+    }
+
+
+def evaluation_metrics(groups: Sequence[RolloutGroup], n: int) -> dict[str, float]:
+    """Scores of evaluation groups.
+
+        eval_{datasource}_pass1      mean over prompts of the mean score of its samples
+        eval_{datasource}_pass{n}    mean over prompts of the best score of its samples
+        eval_response_length_mean, eval_truncated_rate, eval_num_samples, eval_ungraded_rate
+
+    Ungraded samples are counted and left out of the scores.
+    """
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    scores: dict[str, list[list[float]]] = defaultdict(list)
+    for group in groups:
+        graded = [r.outcome.score for r in group.rollouts if r.outcome.status is not Status.UNGRADED]
+        if graded:
+            scores[group.rollouts[0].prompt.datasource].append(graded)
+    metrics: dict[str, float] = {}
+    for datasource, prompts in sorted(scores.items()):
+        metrics[f"eval_{datasource}_pass1"] = float(np.mean([np.mean(own) for own in prompts]))
+        if n > 1:
+            metrics[f"eval_{datasource}_pass{n}"] = float(np.mean([np.max(own) for own in prompts]))
+    return metrics | {
+        "eval_response_length_mean": float(np.mean([rollout.num_actions for rollout in rollouts])),
+        "eval_truncated_rate": float(np.mean([rollout.truncated for rollout in rollouts])),
+        "eval_num_samples": float(len(rollouts)),
+        "eval_ungraded_rate": float(np.mean([r.outcome.status is Status.UNGRADED for r in rollouts])),
+    }

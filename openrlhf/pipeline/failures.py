@@ -1,0 +1,21 @@
+"""The failures that a run may end with and that say everything in their one line."""
+
+from openrlhf.cluster.errors import ClusterError
+from openrlhf.data.errors import DataError
+from openrlhf.models.errors import ModelError
+from openrlhf.reward.errors import RewardError
+from openrlhf.rl.filtering import UngradedAbort
+from openrlhf.rollout.errors import EngineDead, GenerationError
+from openrlhf.track.errors import TrackError
+
+EXPECTED_FAILURES: tuple[type[BaseException], ...] = (
+    ClusterError,
+    DataError,
+    ModelError,
+    RewardError,
+    UngradedAbort,
+    EngineDead,
+    GenerationError,
+    TrackError,
+    FloatingPointError,
+)

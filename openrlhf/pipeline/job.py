@@ -1,0 +1,49 @@
+"""What a training loop holds while it runs."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from openrlhf.cluster.launch import Cluster
+from openrlhf.config.ppo import PPOConfig
+from openrlhf.data.ledger import PromptLedger
+from openrlhf.data.loader import PromptLoader
+from openrlhf.data.prompts import PromptSet
+from openrlhf.pipeline.clock import PhaseClock
+from openrlhf.pipeline.length import RunLength
+from openrlhf.rl.kl import KLController
+from openrlhf.track.tracker import RunTracker
+
+
+@dataclass(slots=True)
+class Job:
+    """One run: its configuration, its processes, and everything that changes from step to step."""
+
+    config: PPOConfig
+    cluster: Cluster
+    loader: PromptLoader
+    ledger: PromptLedger
+    kl: KLController
+    tracker: RunTracker
+    length: RunLength
+    eval_prompts: PromptSet | None = None
+    clock: PhaseClock = field(default_factory=PhaseClock)
+    step: int = 0  # finished steps: rollout batches trained on
+    version: int = 0  # of the policy's weights, one more after each update
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything outside the worker processes that a resumed run needs."""
+        return {
+            "step": self.step,
+            "version": self.version,
+            "loader": self.loader.state_dict(),
+            "ledger": self.ledger.state_dict(),
+            "kl": self.kl.state_dict(),
+            "tracker": self.tracker.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.step, self.version = state["step"], state["version"]
+        self.loader.load_state_dict(state["loader"])
+        self.ledger.load_state_dict(state["ledger"])
+        self.kl.load_state_dict(state["kl"])
+        self.tracker.load_state_dict(state["tracker"])

@@ -1,0 +1,36 @@
+"""How long a run is, in rollout batches and in optimiser steps, known before it starts."""
+
+from dataclasses import dataclass
+from math import ceil
+
+from openrlhf.config.rollout import RolloutConfig
+from openrlhf.config.train import TrainConfig
+
+
+@dataclass(frozen=True, slots=True)
+class RunLength:
+    """`steps` counts rollout batches (what the logs call a step); `optimiser_steps` spans the LR schedule."""
+
+    steps: int
+    optimiser_steps: int
+
+
+def run_length(num_prompts: int, rollout: RolloutConfig, train: TrainConfig) -> RunLength:
+    """Length of a run whose every sample is trained on.
+
+    One episode is ceil(prompts / rollout.batch_size) steps, the last one short; each step of p prompts takes
+    ceil(p * n / train.batch_size) optimiser steps per epoch. Filtering only makes a run shorter than this.
+    """
+    full, rest = divmod(num_prompts, rollout.batch_size)
+    steps_per_episode = full + (rest > 0)
+    steps = steps_per_episode * train.num_episodes
+    if train.max_steps is not None:
+        steps = min(steps, train.max_steps)
+
+    def updates(prompts: int) -> int:
+        return ceil(prompts * rollout.n_samples_per_prompt / train.batch_size) * train.max_epochs
+
+    episodes, last = divmod(steps, steps_per_episode)
+    short_steps = episodes if rest else 0  # a cut-off last episode never reaches its short step
+    optimiser_steps = (episodes * full + last) * updates(rollout.batch_size) + short_steps * updates(rest)
+    return RunLength(steps, optimiser_steps)

@@ -1,0 +1,34 @@
+"""The synchronous loop: generate with the newest weights, train on what was generated, push the weights.
+
+prompts -> rollout + reward -> filter -> experience -> advantages -> train -> sync weights -> (again)
+
+python3 -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path MODEL --reward.remote_url reward.py ...
+"""
+
+from openrlhf.pipeline import stages
+from openrlhf.pipeline.evaluate import evaluate
+from openrlhf.pipeline.job import Job
+
+
+def train(job: Job) -> None:
+    """Run the job to its end: one pass of the body is one step."""
+    if job.config.eval.at_start:
+        job.tracker.log(job.step, evaluate(job))
+    while job.step < job.length.steps and (prompts := stages.draw(job)):
+        report = stages.StepReport()
+        groups = stages.roll_out(job, prompts, report)
+        kept = stages.keep(job, groups, report)
+        experience = stages.make_experience(job, kept)
+        if experience is not None:
+            stages.estimate_advantages(job, experience, report)
+            stages.update(job, experience, report)
+            stages.sync(job)
+        stages.finish(job, kept, report)
+        if is_evaluation_due(job):
+            job.tracker.log(job.step, evaluate(job))
+
+
+def is_evaluation_due(job: Job) -> bool:
+    """After every eval.steps-th step, and after the last one where eval.at_start asks for both ends."""
+    every, last = job.config.eval.steps, job.step == job.length.steps
+    return (every > 0 and job.step % every == 0) or (last and job.config.eval.at_start)
