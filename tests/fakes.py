@@ -95,3 +95,27 @@ class ScriptedReward:
 
     async def close(self) -> None:
         """Nothing to close."""
+
+
+class TorchBackend:
+    """A training backend of plain torch with SGD, of one process (see openrlhf/train/backend.py)."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.device = next(model.parameters()).device
+        self.calls: list[dict[str, Any]] = []
+        self.last_marks: list[bool] = []
+
+    def logits(self, **inputs: Any) -> Any:
+        self.calls.append(inputs)
+        return self.model(**inputs, attention_mask=None, use_cache=False).logits
+
+    def backward(self, loss: Any, last: bool) -> None:
+        self.last_marks.append(last)
+        loss.backward()
+
+    def gradient(self) -> Any:
+        """The whole gradient so far as one vector; an absent one counts as an error."""
+        import torch
+
+        return torch.cat([parameter.grad.flatten() for parameter in self.model.parameters()])

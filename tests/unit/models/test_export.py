@@ -1,0 +1,69 @@
+"""The exported folder, read back with plain transformers (case e2)."""
+
+import json
+
+import pytest
+import torch
+from safetensors import safe_open
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from openrlhf.models.export import save_hf
+from openrlhf.models.load import load_causal_lm
+from openrlhf.models.tokenizer import load_tokenizer
+from tests.models import CHAT_TEMPLATE, EOS_ID, make_tiny_llama
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
+def trained(request, tmp_path_factory):
+    """A model after one optimiser step, and its tokenizer."""
+    path = make_tiny_llama(tmp_path_factory.mktemp("export"), tied=request.param, hidden_size=32, num_layers=1)
+    model = load_causal_lm(str(path), torch.float32, "sdpa")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.tensor([[5, 6, 7, 8]])).logits.square().mean().backward()
+    optimizer.step()
+    return model, load_tokenizer(str(path)), request.param
+
+
+def export(trained, folder, dtype=torch.float32) -> None:
+    model, tokenizer, _ = trained
+    save_hf(model, {name: p.detach().to(dtype) for name, p in model.named_parameters()}, tokenizer, folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_export_is_the_trained_model(trained, tmp_path, dtype) -> None:
+    model, _, tied = trained
+    export(trained, tmp_path, dtype)
+    again, report = AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report.values()), report  # nothing newly initialized, nothing left over
+    assert again.dtype == dtype
+    assert torch.equal(again.lm_head.weight, again.model.embed_tokens.weight) == tied
+    ids = torch.tensor([[9, 8, 7]])
+    with torch.no_grad():
+        assert torch.allclose(again(ids).logits.float(), model(ids).logits, atol=1e-6 if dtype == torch.float32 else 0.3)
+
+
+def test_files(trained, tmp_path) -> None:
+    export(trained, tmp_path, torch.bfloat16)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["dtype"] == "bfloat16"
+    assert config["use_cache"] is True
+    with safe_open(tmp_path / "model.safetensors", "pt") as file:
+        names = set(file.keys())
+    assert ("lm_head.weight" in names) == (not trained[2])
+    assert GenerationConfig.from_pretrained(tmp_path).eos_token_id == EOS_ID
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.chat_template == CHAT_TEMPLATE
+    assert tokenizer("ab")["input_ids"] == trained[1]("ab")["input_ids"]
+
+
+def test_the_training_model_keeps_its_settings(trained, tmp_path) -> None:
+    export(trained, tmp_path)
+    assert trained[0].config.use_cache is False
+
+
+def test_mixed_number_formats_are_refused(trained, tmp_path) -> None:
+    model, tokenizer, _ = trained
+    weights = dict(model.named_parameters())
+    weights["model.norm.weight"] = weights["model.norm.weight"].half()
+    with pytest.raises(ValueError, match="one dtype"):
+        save_hf(model, weights, tokenizer, tmp_path)
