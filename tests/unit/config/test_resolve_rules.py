@@ -136,6 +136,7 @@ def test_the_cpu_cache_does_nothing_on_gpu(resolved):
         {"eval.dataset": "prompts.jsonl", "eval.steps": 5, "eval.temperature": 0.0},
         {"eval.dataset": "prompts.jsonl", "eval.at_start": True},
         {"data.input_template": "Q: {}\nA: {{}}"},
+        {"algo.kl.init_coef": 0.0, "ref.offload": False},
         {"critic.adam.lr": 9e-6, "ds.zpg": 1, "ds.ring_attn_size": 1, "use_ms": False},  # defaults of planned flags
     ],
 )
