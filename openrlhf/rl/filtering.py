@@ -73,7 +73,8 @@ def apply_ungraded_policy(groups: Sequence[RolloutGroup], policy: UngradedPolicy
 def apply_dynamic_filter(groups: Sequence[RolloutGroup], score_range: tuple[float, float]) -> FilterResult:
     """Keep a group iff low < mean score < high, both bounds exclusive, and every sample of it is graded.
 
-    Metric: rollout/dynamic_filtering_pass_rate, groups kept over groups seen.
+    Takes the place of `apply_ungraded_policy`: with dynamic filtering on, that one is not called.
+    Metrics: rollout/dynamic_filtering_pass_rate, groups kept over groups seen, and rollout/ungraded_rate.
     """
     reasons = [(group, _filter_reason(group, score_range)) for group in groups]
     kept = [group for group, reason in reasons if reason is None]
