@@ -55,6 +55,7 @@ def test_a_new_run_starts_an_empty_file_and_a_resumed_one_keeps_rows_up_to_its_c
     resumed = MetricsFile(path, resume_after=2)
     resumed.write(3, {"a": 30.0})
     assert [(row["step"], row["a"]) for row in read_rows(path)] == [(1, 1.0), (2, 2.0), (3, 30.0)]
+    assert read_rows(path)[-1] == {"step": 3, "a": 30.0}  # nothing of the dropped step 3 is left in it
     assert math.isnan(resumed.rows[0]["b"])
     resumed.close()
 
