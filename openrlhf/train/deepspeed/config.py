@@ -21,10 +21,9 @@ def training_config(ds: DsConfig, max_norm: float, world_size: int, device: str)
         "gradient_clipping": max_norm,
         "zero_allow_untested_optimizer": True,  # torch's AdamW is elementwise, so it may run on shards
         "steps_per_print": 1_000_000_000,
-        "zero_optimization": _zero(ds, device),
-        ds.param_dtype: {"enabled": True},
+        "zero_optimization": _zero(ds, _training_stage(ds), device),
         "data_types": {"grad_accum_dtype": ds.grad_accum_dtype or "fp32"},
-    }
+    } | _number_format(ds)
     if ds.adam_offload:
         config["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": device == "cuda"}
     return config
@@ -37,16 +36,30 @@ def scoring_config(ds: DsConfig, offload: bool, world_size: int, device: str) ->
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         "steps_per_print": 1_000_000_000,
-        "zero_optimization": _zero(ds, device),
-        ds.param_dtype: {"enabled": True},
-    }
+        "zero_optimization": _zero(ds, ds.zero_stage, device),
+    } | _number_format(ds)
     if offload:
         config["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": device == "cuda"}
     return config
 
 
-def _zero(ds: DsConfig, device: str) -> dict[str, Any]:
-    zero: dict[str, Any] = {"stage": ds.zero_stage, "overlap_comm": ds.overlap_comm}
+def _training_stage(ds: DsConfig) -> int:
+    """The stage asked for, but 1 for 0 where gradients add up in another format than the weights'.
+
+    Without ZeRO, DeepSpeed only adds up 16-bit gradients in 16 bits. Stage 1 computes the same numbers with an fp32
+    sum (and shards the optimiser, which nobody sees).
+    """
+    accumulated = ds.grad_accum_dtype or "fp32"
+    return 1 if ds.zero_stage == 0 and accumulated != ds.param_dtype else ds.zero_stage
+
+
+def _number_format(ds: DsConfig) -> dict[str, Any]:
+    """16-bit weights for forward and backward, with fp32 ones behind them that the optimiser steps."""
+    return {} if ds.param_dtype == "fp32" else {ds.param_dtype: {"enabled": True}}
+
+
+def _zero(ds: DsConfig, stage: int, device: str) -> dict[str, Any]:
+    zero: dict[str, Any] = {"stage": stage, "overlap_comm": ds.overlap_comm}
     if device == "cpu":
         zero |= {"reduce_bucket_size": _CPU_BUCKET, "allgather_bucket_size": _CPU_BUCKET}
     return zero

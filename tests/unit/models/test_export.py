@@ -39,7 +39,9 @@ def test_the_export_is_the_trained_model(trained, tmp_path, dtype) -> None:
     assert torch.equal(again.lm_head.weight, again.model.embed_tokens.weight) == tied
     ids = torch.tensor([[9, 8, 7]])
     with torch.no_grad():
-        assert torch.allclose(again(ids).logits.float(), model(ids).logits, atol=1e-6 if dtype == torch.float32 else 0.3)
+        assert torch.allclose(
+            again(ids).logits.float(), model(ids).logits, atol=1e-6 if dtype == torch.float32 else 0.3
+        )
 
 
 def test_files(trained, tmp_path) -> None:

@@ -141,8 +141,6 @@ def accumulate_one(batches) -> None:
 
 
 def test_token_logprobs_are_plain_float32_arrays() -> None:
-    (found,) = token_logprobs(
-        backend(), micro_batches(random_experience((6,)), [[0]]), packed=True, temperature=1.0
-    )
+    (found,) = token_logprobs(backend(), micro_batches(random_experience((6,)), [[0]]), packed=True, temperature=1.0)
     assert found.dtype == np.float32
     assert (found != 0).tolist() == [False, False, False, True, False, True]
