@@ -51,7 +51,6 @@ python3 -m openrlhf.cli.train_ppo_ray \
    --actor.adam.lr "$LR" \
    --actor.lr_scheduler constant_with_warmup \
    --actor.lr_warmup_ratio 0.15 \
-   --ds.param_dtype bf16 \
    --vllm.enforce_eager \
    \
    --eval.dataset "$DATA/test.jsonl" \

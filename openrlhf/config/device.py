@@ -13,6 +13,7 @@ def resolve_device(draft: Draft) -> None:
         _cpu(draft)
     else:
         _gpu(draft)
+    _dtype(draft)
     if draft.config.vllm.dtype is None:
         draft.set("vllm.dtype", draft.config.ds.param_dtype)
     elif draft.config.vllm.dtype != draft.config.ds.param_dtype:
@@ -20,6 +21,14 @@ def resolve_device(draft: Draft) -> None:
             f"--vllm.dtype {draft.config.vllm.dtype}: the trainer computes in {draft.config.ds.param_dtype}, so "
             "log-probabilities of engine and trainer will differ"
         )
+
+
+def _dtype(draft: Draft) -> None:
+    slow = draft.config.device == "cpu" and not draft.machine.cpu_has_bf16
+    if draft.config.ds.param_dtype is None:
+        draft.set("ds.param_dtype", "fp32" if slow else "bf16")
+    elif draft.config.ds.param_dtype == "bf16" and slow:
+        draft.warn("--ds.param_dtype bf16: this CPU has no bf16 instructions, so it is slow; fp32 is faster here")
 
 
 def _off(draft: Draft, path: str, reason: str) -> None:

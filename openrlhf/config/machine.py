@@ -11,11 +11,16 @@ _OPTIONAL_PACKAGES = ("flash_attn", "tensorboard", "wandb")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """GPUs that torch sees, optional packages that can be imported, and whether a Ray node runs here already."""
+    """What resolve() asks about.
+
+    GPUs that torch sees, optional packages that can be imported, whether a Ray node runs here already, and whether
+    the CPU multiplies bf16 matrices itself: without such instructions bf16 is several times slower than fp32.
+    """
 
     num_gpus: int = 0
     packages: frozenset[str] = frozenset()
     runs_ray: bool = False
+    cpu_has_bf16: bool = True
 
 
 def detect_machine(count_gpus: bool = True) -> Machine:
@@ -23,7 +28,17 @@ def detect_machine(count_gpus: bool = True) -> Machine:
     packages = frozenset(name for name in _OPTIONAL_PACKAGES if find_spec(name) is not None)
     runs_ray = _RAY_ADDRESS_FILE.exists()
     if not count_gpus or find_spec("torch") is None:
-        return Machine(0, packages, runs_ray)
+        return Machine(0, packages, runs_ray, _cpu_has_bf16())
     import torch
 
-    return Machine(torch.cuda.device_count() if torch.cuda.is_available() else 0, packages, runs_ray)
+    num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return Machine(num_gpus, packages, runs_ray, _cpu_has_bf16())
+
+
+def _cpu_has_bf16() -> bool:
+    """Whether Linux lists AVX512-BF16, AMX or Arm's bf16 among the CPU's features; elsewhere True."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.exists():
+        return True
+    words = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
+    return not words.isdisjoint({"avx512_bf16", "amx_bf16", "bf16"})

@@ -68,8 +68,8 @@ class DsConfig(Section):
 
     zero_stage: Literal[0, 1, 2, 3] = 2
     """ZeRO stage: what is sharded over processes (1: optimiser, 2: and gradients, 3: and weights)."""
-    param_dtype: ParamDtype = "bf16"
-    """Number format of weights and activations."""
+    param_dtype: ParamDtype | None = None
+    """Number format of weights and activations. None: bf16, and fp32 on a CPU without bf16 instructions."""
     adam_offload: bool = False
     """Keep and step the optimiser in CPU memory."""
     attn_implementation: str | None = None
@@ -104,3 +104,10 @@ class DsConfig(Section):
     """Processes over which DeepSpeed splits each weight."""
     use_universal_ckpt: bool = False
     """Write checkpoints that load at any number of processes."""
+
+    @property
+    def dtype(self) -> ParamDtype:
+        """param_dtype of a resolved config; ValueError where resolve() has not set it."""
+        if self.param_dtype is None:
+            raise ValueError("ds.param_dtype is not set: resolve the config first")
+        return self.param_dtype

@@ -139,7 +139,7 @@ def _start_backend(actor: ActorConfig, ds: DsConfig, context: WorkerContext) -> 
     assert actor.model_name_or_path is not None
     model = load_causal_lm(
         actor.model_name_or_path,
-        DTYPES[ds.param_dtype],
+        DTYPES[ds.dtype],
         ds.attn_implementation or default_attention(context.device),
         experts_implementation=ds.experts_implementation,
         gradient_checkpointing=actor.gradient_checkpointing_enable,

@@ -35,7 +35,7 @@ class ReferenceModel:
         self._temperature = temperature
         model = load_causal_lm(
             ref.model_name_or_path,
-            DTYPES[ds.param_dtype],
+            DTYPES[ds.dtype],
             ds.attn_implementation or default_attention(context.device),
             experts_implementation=ds.experts_implementation,
         )

@@ -50,12 +50,12 @@ def _training_stage(ds: DsConfig) -> int:
     sum (and shards the optimiser, which nobody sees).
     """
     accumulated = ds.grad_accum_dtype or "fp32"
-    return 1 if ds.zero_stage == 0 and accumulated != ds.param_dtype else ds.zero_stage
+    return 1 if ds.zero_stage == 0 and accumulated != ds.dtype else ds.zero_stage
 
 
 def _number_format(ds: DsConfig) -> dict[str, Any]:
     """16-bit weights for forward and backward, with fp32 ones behind them that the optimiser steps."""
-    return {} if ds.param_dtype == "fp32" else {ds.param_dtype: {"enabled": True}}
+    return {} if ds.dtype == "fp32" else {ds.dtype: {"enabled": True}}
 
 
 def _zero(ds: DsConfig, stage: int, device: str) -> dict[str, Any]:

@@ -43,10 +43,12 @@ def resolved(workplace: Path) -> Callable[..., Resolution]:
         environ: dict[str, str] | None = None,
         packages: tuple[str, ...] = ("tensorboard",),
         runs_ray: bool = False,
+        cpu_has_bf16: bool = True,
     ) -> Resolution:
         flat = BASE | (changes or {})
         config = PPOConfig.model_validate(nest({path: value for path, value in flat.items() if value is not None}))
-        return resolve(config, environ or {}, Machine(gpus, frozenset(packages), runs_ray), workplace)
+        machine = Machine(gpus, frozenset(packages), runs_ray, cpu_has_bf16)
+        return resolve(config, environ or {}, machine, workplace)
 
     return run
 

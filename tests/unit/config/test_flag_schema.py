@@ -21,6 +21,7 @@ OTHER_DEFAULTS = {
     "reward.num_gpus_per_node": None,
     "vllm.sync_backend": None,
     "ds.attn_implementation": None,
+    "ds.param_dtype": None,
     "ds.packing_samples": True,
 }
 # The documented negation of actor.muon.nesterov, not a field.

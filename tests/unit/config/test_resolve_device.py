@@ -22,6 +22,19 @@ def test_cpu_defaults(resolved):
     assert resolution.warnings == ()
 
 
+def test_a_cpu_without_bf16_instructions_computes_in_fp32(resolved):
+    resolution = resolved(cpu_has_bf16=False)
+    assert flags_of(resolution.config, "ds.param_dtype", "vllm.dtype") == ["fp32", "fp32"]
+    assert resolution.warnings == ()
+
+
+def test_bf16_asked_for_on_such_a_cpu_is_kept_and_called_slow(resolved):
+    resolution = resolved({"ds.param_dtype": "bf16"}, cpu_has_bf16=False)
+    assert flags_of(resolution.config, "ds.param_dtype", "vllm.dtype") == ["bf16", "bf16"]
+    assert any(warning.startswith("--ds.param_dtype bf16: this CPU has no bf16") for warning in resolution.warnings)
+    assert resolved({"ds.param_dtype": "bf16"}, gpus=1, cpu_has_bf16=False).warnings == resolved(gpus=1).warnings
+
+
 @pytest.mark.parametrize(
     ("flag", "value", "becomes"),
     [
