@@ -78,7 +78,7 @@ class DsConfig(Section):
     experts_implementation: Literal["eager", "batched_mm", "grouped_mm", "deepgemm"] | None = None
     """How experts of mixture-of-experts models are computed. None: transformers chooses."""
     grad_accum_dtype: ParamDtype | None = None
-    """Number format in which gradients are accumulated. None: DeepSpeed chooses."""
+    """Number format in which gradients are accumulated. None: fp32."""
     overlap_comm: bool = False
     """Reduce gradients while the backward pass runs."""
     packing_samples: bool = True

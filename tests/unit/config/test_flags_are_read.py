@@ -12,6 +12,7 @@ SETTLED_BY_RESOLVE = {
     "data.dataloader_num_workers",  # a named warning
     "local_rank",  # a named warning
     "ckpt.overwrite",  # whether a full folder is refused
+    "ds.param_dtype",  # rooms read it as DsConfig.dtype
     "ds.enable_sleep",  # switched off with a named warning
 }
 

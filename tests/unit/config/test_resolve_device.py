@@ -32,7 +32,7 @@ def test_bf16_asked_for_on_such_a_cpu_is_kept_and_called_slow(resolved):
     resolution = resolved({"ds.param_dtype": "bf16"}, cpu_has_bf16=False)
     assert flags_of(resolution.config, "ds.param_dtype", "vllm.dtype") == ["bf16", "bf16"]
     assert any(warning.startswith("--ds.param_dtype bf16: this CPU has no bf16") for warning in resolution.warnings)
-    assert resolved({"ds.param_dtype": "bf16"}, gpus=1, cpu_has_bf16=False).warnings == resolved(gpus=1).warnings
+    assert resolved({"ds.param_dtype": "bf16"}, gpus=8, cpu_has_bf16=False).warnings == resolved(gpus=8).warnings
 
 
 @pytest.mark.parametrize(
