@@ -1,13 +1,24 @@
 """Stand-ins for the parts that unit tests must not start."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from openrlhf.types import Completion, FinishReason, Prompt, RewardOutcome, SamplingParams
+from openrlhf.rl.metrics import MetricSum
+from openrlhf.types import (
+    Completion,
+    FinishReason,
+    MicroBatch,
+    Prompt,
+    RewardOutcome,
+    Rollout,
+    RolloutGroup,
+    SamplingParams,
+    Segment,
+)
 
 FAKE_EOS_ID = 0
 
@@ -108,7 +119,7 @@ class TorchBackend:
 
     def logits(self, **inputs: Any) -> Any:
         self.calls.append(inputs)
-        return self.model(**inputs, attention_mask=None, use_cache=False).logits
+        return self.model(**inputs, use_cache=False).logits
 
     def backward(self, loss: Any, last: bool) -> None:
         self.last_marks.append(last)
@@ -119,3 +130,76 @@ class TorchBackend:
         import torch
 
         return torch.cat([parameter.grad.flatten() for parameter in self.model.parameters()])
+
+
+@dataclass(frozen=True)
+class FakeGroupResult:
+    group: RolloutGroup
+
+
+@dataclass
+class FakeEngineGroup:
+    """The engines of a run: two prompt tokens and three sampled ones per sample, rewards from a script.
+
+    `reward(prompt, index)` scores sample `index` of a prompt; None leaves it ungraded. Groups come back in the reverse
+    order of the requests. `log` holds what was called, in order.
+    """
+
+    reward: Callable[[Prompt, int], float | None]
+    log: list[Any]
+    version: int = 0
+    requests: list[list[Any]] = field(default_factory=list)
+
+    def generate(self, requests: Sequence[Any], *, paused: bool) -> Iterator[FakeGroupResult]:
+        self.requests.append(list(requests))
+        self.log.append("generate paused" if paused else "generate")
+        for request in reversed(requests):
+            rollouts = tuple(self._rollout(request, index) for index in range(request.n))
+            yield FakeGroupResult(RolloutGroup(request.group_id, rollouts))
+
+    def _rollout(self, request: Any, index: int) -> Rollout:
+        actions = np.array([False, False, True, True, True])
+        segment = Segment(
+            token_ids=np.array([3, 4, 5, 6, 7], dtype=np.int64),
+            action_mask=actions,
+            loss_mask=actions,
+            logprobs=np.where(actions, -1.0, 0.0).astype(np.float32),
+            policy_versions=np.where(actions, self.version, -1).astype(np.int32),
+        )
+        reward = self.reward(request.prompt, index)
+        outcome = RewardOutcome.ungraded("no verdict") if reward is None else RewardOutcome(reward, reward)
+        name = f"{request.group_id}/{index}"
+        return Rollout(request.group_id, name, request.prompt, (segment,), outcome, truncated=index == 0)
+
+    def lap(self) -> dict[str, float]:
+        return {"timing/reward": 0.25}
+
+    def sleep(self) -> None:
+        self.log.append("sleep")
+
+    def wake(self, tags: Sequence[str] | None = None) -> None:
+        self.log.append(("wake", tags))
+
+
+@dataclass
+class FakeModelGroup:
+    """The ranks of a policy or reference model. Every token has logprob -2; a training step counts its loss tokens."""
+
+    log: list[Any]
+    name: str = "policy"
+    world_size: int = 2
+    steps: list[list[list[MicroBatch]]] = field(default_factory=list)  # of each train_step, each rank's micro-batches
+
+    def logprobs(self, batches: Sequence[Sequence[MicroBatch]]) -> list[list[np.ndarray]]:
+        self.log.append(f"{self.name} logprobs")
+        return [[np.where(b.action_mask, -2.0, 0.0).astype(np.float32) for b in own] for own in batches]
+
+    def train_step(self, batches: Sequence[Sequence[MicroBatch]], kl_coef: float) -> list[dict[str, MetricSum]]:
+        """The KL of rank r is r + 1 on each of its loss tokens."""
+        self.log.append("train")
+        self.steps.append([list(own) for own in batches])
+        tokens = [sum(int(batch.loss_mask.sum()) for batch in own) for own in batches]
+        return [{"train/kl": MetricSum((rank + 1) * count, count)} for rank, count in enumerate(tokens)]
+
+    def save_hf(self, folder: Any) -> None:
+        self.log.append(("save", folder))

@@ -3,40 +3,60 @@
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
+
+ExceptionTypes = tuple[type[BaseException], ...]
 
 
 class Terminated(BaseException):
     """SIGTERM arrived. Not an Exception, so that it unwinds like Ctrl-C and everything is cleaned up."""
 
 
-def run_to_exit_code(job: Callable[[], None], expected: tuple[type[BaseException], ...]) -> int:
+def run_to_exit_code(job: Callable[[], None], expected: Callable[[], ExceptionTypes]) -> int:
     """Run `job`; failures of the `expected` kinds become one line, others keep their traceback.
 
-    Ctrl-C and SIGTERM unwind the job first, so its processes end with it.
+    Ctrl-C and SIGTERM unwind the job first, so its processes end with it; a second signal does not disturb that.
+    `expected` is asked only after a failure: naming the kinds may import much.
     """
-    signal.signal(signal.SIGTERM, _terminate)
     try:
-        job()
+        with _signals_unwind():
+            job()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except Terminated:
         print("terminated", file=sys.stderr)
         return EXIT_TERMINATED
-    except expected as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        if isinstance(error, expected()):
+            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        else:
+            traceback.print_exc()
         return EXIT_FAILED
     return 0
 
 
-def _terminate(signum: int, frame: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break the cleaning up
-    raise Terminated
+@contextmanager
+def _signals_unwind() -> Iterator[None]:
+    """Within the block the first SIGTERM or SIGINT raises and the following ones are ignored."""
+    ending = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in ending}
+
+    def unwind(number: int, frame: object) -> None:
+        for each in ending:
+            signal.signal(each, signal.SIG_IGN)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    try:
+        for number, handler in before.items():
+            if handler != signal.SIG_IGN:  # a background job of a shell ignores Ctrl-C, and so must we
+                signal.signal(number, unwind)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

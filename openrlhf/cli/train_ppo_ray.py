@@ -12,9 +12,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from openrlhf.cli.outcome import run_to_exit_code
+from openrlhf.cli.outcome import ExceptionTypes, run_to_exit_code
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.parse import parse_ppo
+from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.resolve import resolve
 from openrlhf.config.yaml_file import to_yaml
 
@@ -32,12 +33,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if parsed.dry_run:
         print(to_yaml(resolution.config), end="")
         return 0
-    from openrlhf.pipeline.failures import EXPECTED_FAILURES
-    from openrlhf.pipeline.run import run
-
-    code = run_to_exit_code(lambda: run(resolution.config), EXPECTED_FAILURES)
+    code = run_to_exit_code(lambda: _train(resolution.config), _expected_failures)
     _print_all("warning", resolution.closing)
     return code
+
+
+def _train(config: PPOConfig) -> None:
+    from openrlhf.pipeline.run import run
+
+    run(config)
+
+
+def _expected_failures() -> ExceptionTypes:
+    from openrlhf.pipeline.failures import EXPECTED_FAILURES
+
+    return EXPECTED_FAILURES
 
 
 def _print_all(kind: str, lines: Sequence[str]) -> None:

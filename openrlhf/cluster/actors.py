@@ -118,6 +118,9 @@ class EngineActor:
         from openrlhf.rollout.generator import RolloutGenerator
         from openrlhf.rollout.single_turn import SingleTurnExecutor
         from openrlhf.rollout.vllm.args import VllmEngineArgs
+        from openrlhf.rollout.vllm.environment import silence_import
+
+        silence_import()
         from openrlhf.rollout.vllm.engine import VllmEngine
 
         tokenizer = load_tokenizer(spec.model_name_or_path, use_fast=not spec.data.disable_fast_tokenizer)

@@ -11,7 +11,7 @@ from openrlhf.cluster.session import threads_per_process
 from openrlhf.cluster.specs import EngineSpec, GroupRequest
 from openrlhf.cluster.wait import as_completed, gather
 from openrlhf.config.run import ClusterConfig
-from openrlhf.rollout.balance import least_loaded
+from openrlhf.rollout.balance import assign
 from openrlhf.rollout.vllm.environment import engine_environment
 from openrlhf.types import TransferManifest
 
@@ -51,20 +51,23 @@ class EngineGroup:
         """
         if paused:
             self._collective("hold")
-        samples = [0] * len(self._actors)
-        refs: dict[Any, str] = {}
-        for request in requests:
-            index = least_loaded(samples)
-            samples[index] += request.n
-            refs[self._actors[index].run_group.remote(request)] = self._names[index]
+        sizes = [request.n for request in requests]
+        chosen = assign(sizes, len(self._actors))
+        groups = {
+            self._actors[index].run_group.remote(request): self._names[index]
+            for request, index in zip(requests, chosen, strict=True)
+        }
+        releases = {}
         if paused:
-            released = {
+            held = [sum(n for n, own in zip(sizes, chosen, strict=True) if own == i) for i in range(len(self._actors))]
+            releases = {
                 actor.release.remote(count): name
-                for actor, name, count in zip(self._actors, self._names, samples, strict=True)
+                for actor, name, count in zip(self._actors, self._names, held, strict=True)
             }
-            gather(released, "release", self._cluster.rollout_timeout)
-        for _, result in as_completed(refs, "rollout", self._cluster.rollout_timeout):
-            yield result
+        # All are waited for together: a sample that fails before it is queued would leave its engine held for ever.
+        for ref, result in as_completed(groups | releases, "rollout", self._cluster.rollout_timeout):
+            if ref in groups:
+                yield result
 
     def lap(self) -> dict[str, float]:
         """Seconds since the last lap in which samples were being scored, on the engine that was busiest with it."""

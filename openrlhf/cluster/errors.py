@@ -30,3 +30,9 @@ class PeerDied(ClusterError):
     def __str__(self) -> str:
         peer, work, reason = self.args
         return f"{peer} died during '{work}': {reason}"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a message that is not empty, else the exception's name."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -6,16 +6,19 @@ the command starts a local Ray that lives exactly as long as the command does.
 
 import logging
 import os
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import ray
+from ray._private.services import canonicalize_bootstrap_address
 
-from openrlhf.cluster.errors import ClusterError
+from openrlhf.cluster.errors import ClusterError, first_line
 
 _LOCAL_OBJECT_STORE_BYTES = 1 << 30  # rollouts and metrics only: weights never pass through the object store
+_CONNECT_SECONDS = 10.0
 WORKER_ENVIRONMENT = {
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
@@ -31,14 +34,41 @@ def ray_session(device: str) -> Iterator[None]:
         ClusterError: a cluster is announced but does not answer, or a local one cannot start.
     """
     runtime_env = {"env_vars": WORKER_ENVIRONMENT}
+    # RAY_ADDRESS, or the cluster of the last `ray start` on this host. Not `address="auto"`: that would also find the
+    # private Ray of another run, which ends with that run.
+    address = canonicalize_bootstrap_address(None)
     try:
-        try:
-            ray.init(address="auto", runtime_env=runtime_env, logging_level=logging.ERROR)
-        except ConnectionError:
-            _start_local(device, runtime_env)
+        with _own_sigterm_handler():
+            if address is None:
+                _start_local(device, runtime_env)
+            else:
+                _join(address, runtime_env)
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _own_sigterm_handler() -> Iterator[None]:
+    """Ray's init replaces the handler of SIGTERM by one that exits with 15; put the command's own back."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _join(address: str, runtime_env: dict[str, dict[str, str]]) -> None:
+    way_out = "start it with `ray start --head`, or forget it: unset RAY_ADDRESS, and `ray stop`"
+    host, _, port = address.rpartition(":")
+    try:  # Ray itself would try for minutes
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ClusterError(f"no Ray answers at {address}: {error}; {way_out}") from error
+    try:
+        ray.init(address=address, runtime_env=runtime_env, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError) as error:
+        raise ClusterError(f"the Ray at {address} cannot be joined: {first_line(error)}; {way_out}") from error
 
 
 def _start_local(device: str, runtime_env: dict[str, dict[str, str]]) -> None:
@@ -55,7 +85,7 @@ def _start_local(device: str, runtime_env: dict[str, dict[str, str]]) -> None:
     except (OSError, RuntimeError, TimeoutError, ConnectionError, ValueError) as error:
         free = os.statvfs(tempfile.gettempdir())
         raise ClusterError(
-            f"a local Ray could not start: {error} (free space in {tempfile.gettempdir()}: "
+            f"a local Ray could not start: {first_line(error)} (free space in {tempfile.gettempdir()}: "
             f"{free.f_bavail * free.f_frsize >> 20} MiB; `ray stop` ends a broken cluster)"
         ) from error
 

@@ -7,7 +7,7 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
-from openrlhf.cluster.errors import PeerDied, PeerTimeout
+from openrlhf.cluster.errors import PeerDied, PeerTimeout, first_line
 
 
 def fetch(ref: Any, peer: str, work: str) -> Any:
@@ -17,7 +17,7 @@ def fetch(ref: Any, peer: str, work: str) -> Any:
     except RayTaskError as error:
         raise error.cause from error
     except RayActorError as error:
-        raise PeerDied(peer, work, _first_line(error)) from error
+        raise PeerDied(peer, work, first_line(error)) from error
     except GetTimeoutError as error:
         raise PeerTimeout(peer, work, 60) from error
 
@@ -47,8 +47,3 @@ def gather(refs: Mapping[Any, str], work: str, timeout: float) -> list[Any]:
     """Wait for all peers; results in the order of `refs`. Errors as in `as_completed`."""
     results = dict(as_completed(refs, work, timeout))
     return [results[ref] for ref in refs]
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

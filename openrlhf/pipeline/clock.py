@@ -18,14 +18,16 @@ class PhaseClock:
         try:
             yield
         finally:
-            self.add(name, time.perf_counter() - start)
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
 
-    def add(self, name: str, seconds: float) -> None:
-        self._seconds[name] = self._seconds.get(name, 0.0) + seconds
-
-    def take(self, name: str) -> float:
-        """Seconds of one phase so far, which then leaves the lap."""
-        return self._seconds.pop(name, 0.0)
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leave the block's time out of the lap: it belongs to no step."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._lap_start += time.perf_counter() - start
 
     def lap(self) -> dict[str, float]:
         now = time.perf_counter()

@@ -1,5 +1,7 @@
 """The failures that a run may end with and that say everything in their one line."""
 
+from torch.distributed import DistNetworkError
+
 from openrlhf.cluster.errors import ClusterError
 from openrlhf.data.errors import DataError
 from openrlhf.models.errors import ModelError
@@ -18,4 +20,5 @@ EXPECTED_FAILURES: tuple[type[BaseException], ...] = (
     GenerationError,
     TrackError,
     FloatingPointError,
+    DistNetworkError,  # a port of the process group was taken in the moment between choosing and opening it
 )

@@ -46,7 +46,8 @@ def roll_out(job: Job, prompts: Sequence[Prompt], report: StepReport) -> list[Ro
     with job.clock.phase("generation"):
         report.groups, stats = generate(job, requests)
     move(job, prompts, PromptState.BUFFERED)
-    report.metrics |= stats
+    sampled = sum(rollout.num_actions for group in report.groups for rollout in group.rollouts)
+    report.metrics |= stats | {"rollout/tokens_generated": float(sampled)}
     return report.groups
 
 
@@ -138,7 +139,6 @@ def update(job: Job, experience: Experience, report: StepReport) -> None:
     job.kl.update(report.metrics.get("rollout/kl", trained.get("train/kl")), len(np.unique(experience.sample_ids)))
     report.metrics |= trained | {
         "train/kl_coef": job.kl.coef,
-        "rollout/tokens_generated": float(experience.action_mask.sum()),
         "train/tokens_trained": float(experience.loss_mask.sum()) * train.max_epochs,
         "train/tokens_processed": float(experience.attention_mask.sum()) * train.max_epochs,
     }

@@ -12,3 +12,20 @@ def least_loaded(loads: Sequence[float]) -> int:
     if not loads:
         raise ValueError("no engine to choose from")
     return min(range(len(loads)), key=loads.__getitem__)
+
+
+def assign(sizes: Sequence[int], engines: int) -> list[int]:
+    """The engine of each prompt: in turn, each goes to the one with the fewest samples given so far.
+
+    Args:
+        sizes: samples of each prompt; they stay together.
+
+    Example: sizes 4, 1, 1, 1 on two engines -> 0, 1, 1, 1.
+    """
+    given = [0] * engines
+    chosen = []
+    for size in sizes:
+        index = least_loaded(given)
+        given[index] += size
+        chosen.append(index)
+    return chosen

@@ -300,4 +300,5 @@ def engine_args(args: VllmEngineArgs) -> AsyncEngineArgs:
         logprobs_mode="processed_logprobs",
         worker_extension_cls=RECEIVER,
         disable_log_stats=True,
+        use_tqdm_on_load=False,
     )

@@ -1,5 +1,6 @@
 """Environment variables that vLLM reads once, at import: set them before the process imports it."""
 
+import logging
 from typing import Literal
 
 
@@ -11,6 +12,9 @@ def engine_environment(device: Literal["cpu", "cuda"], threads: int) -> dict[str
     common = {
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_NO_USAGE_STATS": "1",
+        # Deprecations inside vLLM and torch, and remarks on NUMA: nothing a user could act on.
+        "PYTHONWARNINGS": "ignore",
+        "TORCH_CPP_LOG_LEVEL": "ERROR",
         # Weight syncs hand CUDA IPC handles to the engine's processes, which vLLM's plain messages cannot carry.
         "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
     }
@@ -25,3 +29,8 @@ def engine_environment(device: Literal["cpu", "cuda"], threads: int) -> dict[str
         # Sampler and logprob code is compiled even in eager mode: seconds at the first request, nothing gained.
         "TORCHDYNAMO_DISABLE": "1",
     }
+
+
+def silence_import() -> None:
+    """Call before importing vLLM: it remarks on Triton before it has looked at VLLM_LOGGING_LEVEL."""
+    logging.getLogger("vllm.triton_utils.importing").setLevel(logging.ERROR)

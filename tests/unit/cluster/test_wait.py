@@ -1,0 +1,65 @@
+"""Waiting for peers, over a Ray whose refs are names and whose answers are scripted."""
+
+import pytest
+from ray.exceptions import RayActorError, RayTaskError
+
+from openrlhf.cluster import wait
+from openrlhf.cluster.errors import ClusterError, PeerDied, PeerTimeout, first_line
+from openrlhf.reward.errors import RewardError
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """answers["ref"] = value or exception; refs without an answer never finish. Refs finish in the dict's order."""
+    known: dict[str, object] = {}
+
+    def ready(pending, num_returns, timeout):
+        done = [ref for ref in known if ref in pending][:num_returns]
+        return done, [ref for ref in pending if ref not in done]
+
+    def get(ref, timeout):
+        if isinstance(known[ref], BaseException):
+            raise known[ref]
+        return known[ref]
+
+    monkeypatch.setattr(wait.ray, "wait", ready)
+    monkeypatch.setattr(wait.ray, "get", get)
+    return known
+
+
+def test_results_come_in_the_order_asked_whoever_is_first(answers):
+    answers |= {"b": 2, "a": 1}
+    refs = {"a": "rank 0", "b": "rank 1"}
+    assert list(wait.as_completed(refs, "work", 1)) == [("b", 2), ("a", 1)]
+    assert wait.gather(refs, "work", 1) == [1, 2]
+
+
+def test_a_silent_peer_is_named(answers):
+    answers["a"] = 1
+    with pytest.raises(PeerTimeout) as caught:
+        wait.gather({"a": "rank 0", "b": "policy rank 1"}, "train step", 30)
+    assert str(caught.value) == (
+        "policy rank 1 did not finish 'train step' within 30 s; if it is only slow, raise --cluster.*_timeout"
+    )
+
+
+def test_a_peers_own_error_arrives_as_it_was_and_at_once(answers):
+    """`b` never answers: the failure of `a` must not wait for it."""
+    cause = RewardError("reward_func raised")
+    answers["a"] = RayTaskError("f", "traceback", cause)
+    with pytest.raises(RewardError) as caught:
+        wait.gather({"b": "engine 0", "a": "engine 1"}, "rollout", 1)
+    assert caught.value is cause
+
+
+def test_a_dead_peer_is_named(answers):
+    answers["a"] = RayActorError(None, "\nThe actor died.\nIts node has vanished.")
+    with pytest.raises(PeerDied) as caught:
+        wait.gather({"a": "vLLM engine 1"}, "rollout", 1)
+    assert str(caught.value) == "vLLM engine 1 died during 'rollout': The actor died."
+    assert isinstance(caught.value, ClusterError)
+
+
+def test_first_line_is_never_empty():
+    assert first_line(ValueError("\n  one\ntwo")) == "one"
+    assert first_line(TimeoutError()) == "TimeoutError"

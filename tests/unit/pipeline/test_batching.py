@@ -1,0 +1,92 @@
+"""From an experience to optimiser batches and to every rank's micro-batches, and the answers back."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from openrlhf.config.rollout import RolloutConfig
+from openrlhf.config.train import TrainConfig
+from openrlhf.pipeline.batching import MicroBatchLimit, dispatch, optimiser_batches
+from tests.batches import random_experience
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def rows_of(batches) -> list[int]:
+    return [row for own in batches for batch in own for row in batch.rows.tolist()]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+@pytest.mark.parametrize("limit", [MicroBatchLimit(2, None), MicroBatchLimit(None, 20)])
+def test_answers_come_back_to_the_tokens_that_were_asked(world_size, limit):
+    experience = random_experience([7, 12, 5, 9, 11])
+    sent = dispatch(experience, range(5), world_size, limit)
+    assert len(sent.batches) == world_size
+    assert len({len(own) for own in sent.batches}) == 1
+    assert sorted(row for row in rows_of(sent.batches) if row >= 0) == [0, 1, 2, 3, 4]
+    # Every worker answers 10 * token id: the padded answer must be 10 * sequences, and 0 where there is no token.
+    answers = [[10.0 * batch.token_ids for batch in own] for own in sent.batches]
+    collected = sent.collect(answers, experience)
+    assert collected.dtype == np.float32
+    np.testing.assert_array_equal(collected, 10 * np.where(experience.attention_mask, experience.sequences, 0))
+
+
+def test_some_rows_only_with_the_totals_of_those_rows():
+    experience = random_experience([7, 12, 5, 9])
+    sent = dispatch(experience, [1, 3], 2, MicroBatchLimit(1, None))
+    assert sorted(rows_of(sent.batches)) == [1, 3]
+    tokens = {batch.totals.tokens for own in sent.batches for batch in own}
+    # 12 - 3 prompt tokens - 1 environment token = 8 and 9 - 4 = 5 loss tokens, on every micro-batch of both ranks.
+    assert tokens == {13.0}
+    assert {batch.totals.sequences for own in sent.batches for batch in own} == {2.0}
+
+
+def test_a_rank_without_rows_gets_a_filler_that_weighs_nothing():
+    experience = random_experience([6])
+    sent = dispatch(experience, [0], 3, MicroBatchLimit(4, None))
+    fillers = [batch for own in sent.batches for batch in own if batch.rows.tolist() == [-1]]
+    assert len(fillers) == 2
+    assert not any(batch.loss_mask.any() or batch.action_mask.any() for batch in fillers)
+    collected = sent.collect([[np.ones(len(b.token_ids), np.float32) for b in own] for own in sent.batches], experience)
+    np.testing.assert_array_equal(collected, np.ones((1, 6)))
+
+
+def test_one_optimiser_step_takes_all_rows_in_order():
+    assert optimiser_batches(random_experience([5] * 6), 6, generator()) == [[0, 1, 2, 3, 4, 5]]
+    assert optimiser_batches(random_experience([5] * 6), 100, generator()) == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_several_steps_are_shuffled_and_the_last_may_be_short():
+    experience = random_experience([5] * 11)
+    batches = optimiser_batches(experience, 4, generator())
+    assert [len(batch) for batch in batches] == [4, 4, 3]
+    assert sorted(chain(*batches)) == list(range(11))
+    assert list(chain(*batches)) != list(range(11))
+    assert batches == optimiser_batches(experience, 4, generator())
+    assert batches != optimiser_batches(experience, 4, generator(1))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_segments_of_a_sample_stay_in_one_step(seed):
+    experience = random_experience([5] * 7)
+    experience.sample_ids = np.array([0, 0, 1, 2, 3, 3, 4])  # 5 samples, two of them of two segments
+    batches = optimiser_batches(experience, 2, generator(seed))
+    assert sorted(chain(*batches)) == list(range(7))
+    samples = [set(experience.sample_ids[batch].tolist()) for batch in batches]
+    assert [len(step) for step in samples] == [2, 2, 1]  # samples are counted, not rows
+    assert sorted(sample for step in samples for sample in step) == [0, 1, 2, 3, 4]
+
+
+def test_limits_follow_the_flags():
+    rollout = RolloutConfig(micro_batch_size=3, max_tokens_per_gpu=None)
+    plain = TrainConfig(micro_batch_size=5, max_tokens_per_gpu=100)
+    assert MicroBatchLimit.for_training(plain) == MicroBatchLimit(5, None)
+    assert MicroBatchLimit.for_scoring(rollout, plain) == MicroBatchLimit(3, None)
+    dynamic = plain.model_copy(update={"dynamic_batch_enable": True})
+    assert MicroBatchLimit.for_training(dynamic) == MicroBatchLimit(None, 100)
+    assert MicroBatchLimit.for_scoring(rollout, dynamic) == MicroBatchLimit(None, 100)
+    wider = rollout.model_copy(update={"max_tokens_per_gpu": 300})
+    assert MicroBatchLimit.for_scoring(wider, dynamic) == MicroBatchLimit(None, 300)

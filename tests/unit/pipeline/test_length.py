@@ -1,0 +1,60 @@
+"""Steps and optimiser steps of a run, counted by hand."""
+
+import time
+
+import pytest
+
+from openrlhf.config.rollout import RolloutConfig
+from openrlhf.config.train import TrainConfig
+from openrlhf.pipeline.length import RunLength, run_length
+
+
+def length(num_prompts: int, *, prompts: int, samples: int, batch: int, **train: int | None) -> RunLength:
+    rollout = RolloutConfig(batch_size=prompts, n_samples_per_prompt=samples)
+    return run_length(num_prompts, rollout, TrainConfig(batch_size=batch, **train))
+
+
+def test_full_steps_only():
+    # 8 prompts, 4 per step: 2 steps of 4 * 2 = 8 samples, one optimiser step of 8 each.
+    assert length(8, prompts=4, samples=2, batch=8) == RunLength(2, 2)
+
+
+def test_the_short_last_step_takes_fewer_optimiser_steps():
+    # 10 prompts, 4 per step: steps of 4, 4, 2. 4 * 3 = 12 samples -> ceil(12 / 5) = 3; 2 * 3 = 6 -> ceil(6 / 5) = 2.
+    assert length(10, prompts=4, samples=3, batch=5) == RunLength(3, 3 + 3 + 2)
+
+
+def test_fewer_prompts_than_a_step_holds():
+    # One short step of 3 * 2 = 6 samples -> ceil(6 / 4) = 2.
+    assert length(3, prompts=8, samples=2, batch=4) == RunLength(1, 2)
+
+
+def test_epochs_and_episodes_multiply():
+    # The episode above (3 steps, 8 optimiser steps), twice, with 3 epochs each.
+    assert length(10, prompts=4, samples=3, batch=5, num_episodes=2, max_epochs=3) == RunLength(6, 8 * 2 * 3)
+
+
+@pytest.mark.parametrize(
+    ("max_steps", "optimiser_steps"),
+    [
+        (1, 3),
+        (2, 3 + 3),  # cut before the short step
+        (3, 8),  # the episode to its end
+        (4, 8 + 3),
+        (5, 8 + 3 + 3),  # inside the second episode, before its short step
+        (6, 16),
+        (7, 16),  # more than there are
+    ],
+)
+def test_max_steps_cuts_inside_an_episode(max_steps, optimiser_steps):
+    cut = length(10, prompts=4, samples=3, batch=5, num_episodes=2, max_steps=max_steps)
+    assert cut == RunLength(min(max_steps, 6), optimiser_steps)
+
+
+def test_a_hundred_million_episodes_are_counted_not_walked():
+    start = time.perf_counter()
+    assert length(10, prompts=4, samples=3, batch=5, num_episodes=10**8) == RunLength(3 * 10**8, 8 * 10**8)
+    cut = length(10, prompts=4, samples=3, batch=5, num_episodes=10**8, max_steps=10**8)
+    # 10^8 steps = 33333333 whole episodes and one step more.
+    assert cut == RunLength(10**8, 33333333 * 8 + 3)
+    assert time.perf_counter() - start < 0.5
