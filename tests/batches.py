@@ -10,9 +10,10 @@ from openrlhf.types import Experience, MicroBatch
 PROMPT_TOKENS = 3
 
 
-def random_experience(lengths: Sequence[int], seed: int = 0) -> Experience:
+def random_experience(lengths: Sequence[int], seed: int = 0, prompts: Sequence[int] | None = None) -> Experience:
     """One row per length: 3 prompt tokens, then actions; each row's 5th token is an environment's, row 0's last
-    action is loss-masked. Old and reference logprobs are near the engine's, advantages standard normal.
+    action is loss-masked. Old and reference logprobs are near the engine's, advantages standard normal. `prompts`
+    numbers the prompt of each row; None: each row has its own.
     """
     rng = np.random.default_rng(seed)
     rows, width = len(lengths), max(lengths)
@@ -24,9 +25,12 @@ def random_experience(lengths: Sequence[int], seed: int = 0) -> Experience:
     def stream(center: float, spread: float) -> np.ndarray:
         return np.where(action_mask, rng.normal(center, spread, (rows, width)), 0).astype(np.float32)
 
+    sequences = np.where(attention_mask, rng.integers(3, 98, (rows, width)), 0)
+    if prompts is not None:
+        sequences[:, :PROMPT_TOKENS] = rng.integers(3, 98, (max(prompts) + 1, PROMPT_TOKENS))[list(prompts)]
     rollout_logprobs = stream(-4.0, 1.0)
     return Experience(
-        sequences=np.where(attention_mask, rng.integers(3, 98, (rows, width)), 0),
+        sequences=sequences,
         attention_mask=attention_mask,
         action_mask=action_mask,
         loss_mask=loss_mask,

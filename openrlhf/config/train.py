@@ -83,6 +83,9 @@ class DsConfig(Section):
     """Reduce gradients while the backward pass runs."""
     packing_samples: bool = True
     """Lay sequences end to end instead of padding them. Turn off with --ds.no-packing_samples."""
+    share_prompts: bool = True
+    """Compute a prompt once for all its samples in a packed micro-batch, where the attention kernel allows it (sdpa or
+    eager, full attention). Same numbers, fewer tokens."""
     enable_sleep: bool = False
     """Move the trainer's states off the GPU while the engines generate. Not built yet: switched off with a warning."""
     deepcompile: bool = False

@@ -2,6 +2,8 @@
 
 import importlib.util
 
+from transformers import PretrainedConfig
+
 from openrlhf.models.errors import ModelError
 
 # sdpa and eager take packed sequences as they are: transformers builds the block mask from the position ids.
@@ -13,6 +15,20 @@ def default_attention(device: str) -> str:
     if device == "cuda" and importlib.util.find_spec("flash_attn") is not None:
         return "flash_attention_2"
     return "sdpa"
+
+
+def takes_any_mask(config: PretrainedConfig) -> bool:
+    """Whether attention is plain softmax attention over all earlier tokens, in a kernel that takes an explicit mask.
+
+    Sliding windows and linear attention build masks or states of their own from the order of the tokens.
+    """
+    settings = config.get_text_config().to_dict()
+    layer_types = settings.get("layer_types") or ["full_attention"]
+    return (
+        config._attn_implementation in _CPU
+        and not settings.get("sliding_window")
+        and set(layer_types) == {"full_attention"}
+    )
 
 
 def check_attention(implementation: str, device: str) -> None:

@@ -1,4 +1,4 @@
-"""From a micro-batch to the log-probability of every sampled token, packed or padded.
+"""From a micro-batch to the log-probability of every sampled token, in any layout.
 
 The decoder runs over all tokens, the output head only at the positions that predict a sampled token. The head is
 reached through the model's own forward (`logits_to_keep`), so that a sharded head is gathered like any other module.
@@ -12,6 +12,8 @@ import torch
 
 from openrlhf.rl.logprobs import gather_logprobs, logprobs_and_entropy, predictor_index, scatter_to_tokens
 from openrlhf.train.backend import ScoringBackend
+from openrlhf.train.layout import Layout
+from openrlhf.train.shared_prompt import SharedRow, share_prompts
 from openrlhf.types import MicroBatch
 
 
@@ -24,20 +26,19 @@ class TokenScores:
 
 
 def score_tokens(
-    backend: ScoringBackend, batch: MicroBatch, *, packed: bool, temperature: float, with_entropy: bool = False
+    backend: ScoringBackend, batch: MicroBatch, *, layout: Layout, temperature: float, with_entropy: bool = False
 ) -> TokenScores:
     """Run the model over one micro-batch.
 
     Args:
-        packed: True lays the sequences end to end in one row; False gives each its own row, padded on the right.
-            Same numbers either way: causal attention never looks at the padding behind a token, and a packed row
-            gets a block mask from its position ids.
+        layout: how the sequences lie. Same numbers in each: causal attention never looks at the padding behind a
+            token, a packed row gets a block mask from its position ids, and a shared one brings its own.
         temperature: logits are divided by it, as they were when the tokens were sampled.
     """
     device = backend.device
     action_mask = torch.tensor(batch.action_mask, device=device)
     token_ids = torch.tensor(batch.token_ids, device=device)
-    logits = _packed_logits(backend, batch, action_mask) if packed else _padded_logits(backend, batch)
+    logits = _padded_logits(backend, batch) if layout == "padded" else _row_logits(backend, batch, layout == "shared")
     targets = token_ids[action_mask]
     if not with_entropy:
         return TokenScores(scatter_to_tokens(gather_logprobs(logits, targets, temperature), action_mask), None)
@@ -46,22 +47,27 @@ def score_tokens(
 
 
 def token_logprobs(
-    backend: ScoringBackend, batches: Sequence[MicroBatch], *, packed: bool, temperature: float
+    backend: ScoringBackend, batches: Sequence[MicroBatch], *, layout: Layout, temperature: float
 ) -> list[np.ndarray]:
     """Score without gradients: (N,) float32 per micro-batch, 0 off the action mask."""
     with torch.no_grad():
-        scores = [score_tokens(backend, batch, packed=packed, temperature=temperature) for batch in batches]
+        scores = [score_tokens(backend, batch, layout=layout, temperature=temperature) for batch in batches]
     return [score.logprobs.float().cpu().numpy() for score in scores]
 
 
-def _packed_logits(backend: ScoringBackend, batch: MicroBatch, action_mask: torch.Tensor) -> torch.Tensor:
-    """Return the (A, V) logits that predict the sampled tokens, from one row of N tokens."""
+def _row_logits(backend: ScoringBackend, batch: MicroBatch, shared: bool) -> torch.Tensor:
+    """Return the (A, V) logits that predict the sampled tokens, from one row."""
     device = backend.device
-    cu_seqlens = torch.tensor(batch.cu_seqlens, device=device)
+    predictors = predictor_index(torch.from_numpy(batch.action_mask), torch.from_numpy(batch.cu_seqlens))
+    row = share_prompts(batch) if shared else None
+    if row is None:
+        row = SharedRow(batch.token_ids, batch.position_ids, None, np.arange(len(batch.token_ids)))
+    mask = None if row.attention_mask is None else torch.from_numpy(row.attention_mask).to(device)[None, None]
     logits = backend.logits(
-        input_ids=torch.tensor(batch.token_ids, device=device).unsqueeze(0),
-        position_ids=torch.tensor(batch.position_ids, device=device).unsqueeze(0),
-        logits_to_keep=predictor_index(action_mask, cu_seqlens),
+        input_ids=torch.tensor(row.token_ids, device=device).unsqueeze(0),
+        position_ids=torch.tensor(row.position_ids, device=device).unsqueeze(0),
+        attention_mask=mask,
+        logits_to_keep=torch.from_numpy(row.source)[predictors].to(device),
     )
     return logits[0]
 
@@ -78,6 +84,7 @@ def _padded_logits(backend: ScoringBackend, batch: MicroBatch) -> torch.Tensor:
     logits = backend.logits(
         input_ids=torch.from_numpy(token_ids).to(device),
         position_ids=torch.arange(width, device=device).expand(rows, width),
+        attention_mask=None,
         logits_to_keep=kept.to(device),
     )
     return logits[row.to(device), torch.searchsorted(kept, column).to(device)]

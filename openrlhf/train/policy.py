@@ -30,6 +30,7 @@ from openrlhf.rl.metrics import MetricSum
 from openrlhf.train.backend import TrainBackend
 from openrlhf.train.context import WorkerContext
 from openrlhf.train.forward import token_logprobs
+from openrlhf.train.layout import choose_layout
 from openrlhf.train.schedule import LearningRate
 from openrlhf.train.step import accumulate_gradient
 from openrlhf.types import MicroBatch
@@ -56,7 +57,6 @@ class PolicyTrainer:
             raise ModelError("the policy has no model: set --actor.model_name_or_path")
         context.apply(train.full_determinism_enable)
         self._objective = PolicyObjective.from_config(actor, algo)
-        self._packed = ds.packing_samples
         self._temperature = temperature
         self._rank = context.rank
         self._learning_rate = LearningRate(
@@ -65,11 +65,12 @@ class PolicyTrainer:
         self._tokenizer = load_tokenizer(actor.model_name_or_path)
         self._backend = _start_backend(actor, ds, context)
         check_vocabulary(actor.model_name_or_path, self._backend.model, self._tokenizer)
+        self._layout = choose_layout(ds, self._backend.model)
         self.optimiser_steps = 0
 
     def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
         """Log-probabilities of the sampled tokens under the current weights, (N,) float32 per micro-batch."""
-        return token_logprobs(self._backend, batches, packed=self._packed, temperature=self._temperature)
+        return token_logprobs(self._backend, batches, layout=self._layout, temperature=self._temperature)
 
     def train_step(self, batches: Sequence[MicroBatch], kl_coef: float) -> dict[str, MetricSum]:
         """One optimiser step over this rank's micro-batches; returns this rank's part of the metrics.
@@ -82,7 +83,7 @@ class PolicyTrainer:
             batches,
             self._objective,
             kl_coef=kl_coef,
-            packed=self._packed,
+            layout=self._layout,
             temperature=self._temperature,
         )
         lr = self._learning_rate.at(self.optimiser_steps)

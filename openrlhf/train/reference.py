@@ -13,6 +13,7 @@ from openrlhf.models.load import DTYPES, load_causal_lm
 from openrlhf.train.backend import ScoringBackend
 from openrlhf.train.context import WorkerContext
 from openrlhf.train.forward import token_logprobs
+from openrlhf.train.layout import choose_layout
 from openrlhf.train.replica import ReplicaBackend
 from openrlhf.types import MicroBatch
 
@@ -31,7 +32,6 @@ class ReferenceModel:
         if ref.model_name_or_path is None:
             raise ModelError("the reference has no model: set --ref.model_name_or_path")
         context.apply()
-        self._packed = ds.packing_samples
         self._temperature = temperature
         model = load_causal_lm(
             ref.model_name_or_path,
@@ -39,6 +39,7 @@ class ReferenceModel:
             ds.attn_implementation or default_attention(context.device),
             experts_implementation=ds.experts_implementation,
         )
+        self._layout = choose_layout(ds, model)
         self._backend: ScoringBackend
         self._offloaded: ReplicaBackend | None = None
         if ds.zero_stage == 3:
@@ -58,7 +59,7 @@ class ReferenceModel:
         if self._offloaded is not None:
             self._offloaded.move(self._backend.device)
         try:
-            return token_logprobs(self._backend, batches, packed=self._packed, temperature=self._temperature)
+            return token_logprobs(self._backend, batches, layout=self._layout, temperature=self._temperature)
         finally:
             if self._offloaded is not None:
                 self._offloaded.move("cpu")

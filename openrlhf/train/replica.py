@@ -14,7 +14,7 @@ class ReplicaBackend:
         self.device = device
 
     def logits(self, **inputs: Any) -> torch.Tensor:
-        return self.model(**inputs, attention_mask=None, use_cache=False).logits
+        return self.model(**inputs, use_cache=False).logits
 
     def move(self, device: str | torch.device) -> None:
         """Bring the weights to `device`: out of the GPU's way between passes, and back for one."""

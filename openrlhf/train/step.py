@@ -9,6 +9,7 @@ from openrlhf.rl.losses import LossStreams, PolicyObjective, check_finite, polic
 from openrlhf.rl.metrics import MetricSum, merge
 from openrlhf.train.backend import TrainBackend
 from openrlhf.train.forward import TokenScores, score_tokens
+from openrlhf.train.layout import Layout
 from openrlhf.types import MicroBatch
 
 
@@ -18,7 +19,7 @@ def accumulate_gradient(
     objective: PolicyObjective,
     *,
     kl_coef: float,
-    packed: bool,
+    layout: Layout,
     temperature: float,
 ) -> dict[str, MetricSum]:
     """Add up the gradient of the step's loss; the backend's `step` may follow.
@@ -35,7 +36,7 @@ def accumulate_gradient(
     parts = []
     for number, batch in enumerate(batches):
         scores = score_tokens(
-            backend, batch, packed=packed, temperature=temperature, with_entropy=objective.entropy_coef is not None
+            backend, batch, layout=layout, temperature=temperature, with_entropy=objective.entropy_coef is not None
         )
         result = policy_loss(_loss_streams(batch, scores), batch.totals, objective, kl_coef)
         check_finite(result, f"micro-batch {number + 1} of {len(batches)}")

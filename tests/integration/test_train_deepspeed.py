@@ -15,7 +15,7 @@ from openrlhf.rl.metrics import finalize, merge
 from openrlhf.train.step import accumulate_gradient
 from tests.batches import micro_batches, random_experience
 from tests.fakes import TorchBackend
-from tests.integration.train_worker import KL_COEF, LAYOUTS, LENGTHS, OBJECTIVE
+from tests.integration.train_worker import KL_COEF, LAYOUTS, LENGTHS, OBJECTIVE, PROMPTS
 from tests.models import make_tiny_llama
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
@@ -59,8 +59,8 @@ def plain_backend(model_path: Path) -> TorchBackend:
 
 
 def accumulate(backend: TorchBackend) -> dict[str, Any]:
-    batches = micro_batches(random_experience(LENGTHS), [list(range(len(LENGTHS)))])
-    return accumulate_gradient(backend, batches, OBJECTIVE, kl_coef=KL_COEF, packed=True, temperature=0.9)
+    batches = micro_batches(random_experience(LENGTHS, prompts=PROMPTS), [list(range(len(LENGTHS)))])
+    return accumulate_gradient(backend, batches, OBJECTIVE, kl_coef=KL_COEF, layout="packed", temperature=0.9)
 
 
 @pytest.mark.parametrize("world_size", [1, 2])

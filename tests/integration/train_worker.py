@@ -17,6 +17,7 @@ from openrlhf.config.train import DsConfig, TrainConfig
 from openrlhf.models.load import DTYPES, load_causal_lm
 from openrlhf.rl.losses import PolicyObjective
 from openrlhf.train.context import WorkerContext
+from openrlhf.train.layout import Layout
 from openrlhf.train.policy import PolicyTrainer
 from openrlhf.train.reference import ReferenceModel
 from openrlhf.train.step import accumulate_gradient
@@ -24,6 +25,7 @@ from openrlhf.types import MicroBatch
 from tests.batches import micro_batches, random_experience
 
 LENGTHS = (9, 21, 5, 14, 30, 6)
+PROMPTS = (0, 1, 0, 0, 1, 2)
 OBJECTIVE = PolicyObjective(entropy_coef=0.01, kl_in_loss=True, kl_estimator="k3")
 KL_COEF = 0.1
 # Rows of each micro-batch of each rank; ranks have equally many, so rank 1 of the last one has fillers.
@@ -31,11 +33,19 @@ LAYOUTS: dict[int, dict[str, list[list[list[int]]]]] = {
     1: {"whole": [[[0, 1, 2, 3, 4, 5]]], "single rows": [[[0], [1], [2], [3], [4], [5]]]},
     2: {"halves": [[[4, 0], [1]], [[2, 3], [5]]], "fillers": [[[0, 1], [2, 3], [4, 5]], [[], [], []]]},
 }
+SEQUENCE_LAYOUTS: dict[str, Layout] = {
+    "whole": "shared",
+    "single rows": "padded",
+    "halves": "packed",
+    "fillers": "shared",
+}
 
 
 def own_batches(layout: Sequence[Sequence[Sequence[int]]], rank: int) -> list[MicroBatch]:
     """This rank's micro-batches, with the totals of all ranks."""
-    everything = micro_batches(random_experience(LENGTHS), [rows for ranks in layout for rows in ranks])
+    everything = micro_batches(
+        random_experience(LENGTHS, prompts=PROMPTS), [rows for ranks in layout for rows in ranks]
+    )
     start = sum(len(ranks) for ranks in layout[:rank])
     return everything[start : start + len(layout[rank])]
 
@@ -52,7 +62,7 @@ def gradients(model_path: str, context: WorkerContext) -> dict[str, Any]:
     init_distributed(context)
     results = {}
     for dtype, stage in [("fp32", 0), ("fp32", 1), ("fp32", 2), ("fp32", 3), ("bf16", 0), ("bf16", 2), ("bf16", 3)]:
-        for number, (name, layout) in enumerate(LAYOUTS[context.world_size].items()):
+        for name, layout in LAYOUTS[context.world_size].items():
             model = load_causal_lm(model_path, DTYPES[dtype], "sdpa")
             optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
             ds = DsConfig(zero_stage=stage, param_dtype=dtype)  # type: ignore[arg-type]
@@ -64,7 +74,7 @@ def gradients(model_path: str, context: WorkerContext) -> dict[str, Any]:
                     own_batches(layout, context.rank),
                     OBJECTIVE,
                     kl_coef=KL_COEF,
-                    packed=number == 0,
+                    layout=SEQUENCE_LAYOUTS[name],
                     temperature=0.9,
                 )
                 step = backend.step(lr)

@@ -77,7 +77,7 @@ class DeepSpeedTrainBackend:
 
     def logits(self, **inputs: Any) -> torch.Tensor:
         self._engine.train(torch.is_grad_enabled())
-        return self._engine(**inputs, attention_mask=None, use_cache=False).logits
+        return self._engine(**inputs, use_cache=False).logits
 
     def backward(self, loss: torch.Tensor, last: bool) -> None:
         self._engine.set_gradient_accumulation_boundary(last)
@@ -132,4 +132,4 @@ class DeepSpeedScoringBackend:
         self._engine.eval()
 
     def logits(self, **inputs: Any) -> torch.Tensor:
-        return self._engine(**inputs, attention_mask=None, use_cache=False).logits
+        return self._engine(**inputs, use_cache=False).logits

@@ -1,9 +1,12 @@
 """The same losses and gradients for any micro-batch size, packed or padded (DESIGN rule 2, case b2)."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from transformers import LlamaForCausalLM
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from openrlhf.rl.losses import PolicyObjective
 from openrlhf.rl.metrics import finalize
@@ -14,7 +17,9 @@ from tests.batches import micro_batches, random_experience
 from tests.fakes import TorchBackend
 from tests.models import tiny_llama_config
 
-LENGTHS = (9, 21, 5, 14, 30, 6)
+LENGTHS = (9, 21, 5, 14, 11, 6)
+PROMPTS = (0, 1, 0, 0, 1, 2)  # rows 0, 2, 3 are samples of one prompt, rows 1 and 4 of another
+LAYOUTS = ("shared", "packed", "padded")
 CUTS = {
     "all at once": [[0, 1, 2, 3, 4, 5]],
     "one row each": [[0], [1], [2], [3], [4], [5]],
@@ -27,7 +32,16 @@ def backend(dtype: torch.dtype = torch.float64, tied: bool = True) -> TorchBacke
     config = tiny_llama_config(tied=tied)
     config.initializer_range = 0.1
     torch.manual_seed(0)
-    return TorchBackend(LlamaForCausalLM(config).to(dtype))
+    model = LlamaForCausalLM(config).to(dtype)
+    if dtype is torch.float64:
+        for module in model.modules():
+            if isinstance(module, LlamaRMSNorm):
+                module.forward = partial(exact_norm, module)  # transformers' own rounds to float32
+    return TorchBackend(model)
+
+
+def exact_norm(norm: LlamaRMSNorm, hidden: torch.Tensor) -> torch.Tensor:
+    return norm.weight * hidden * torch.rsqrt(hidden.square().mean(-1, keepdim=True) + norm.variance_epsilon)
 
 
 def separate_logprobs(model: LlamaForCausalLM, experience, row: int, temperature: float) -> torch.Tensor:
@@ -41,12 +55,12 @@ def separate_logprobs(model: LlamaForCausalLM, experience, row: int, temperature
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-9)])
-@pytest.mark.parametrize("packed", [True, False])
-def test_each_sequence_is_scored_as_if_alone(packed: bool, dtype: torch.dtype, tolerance: float) -> None:
-    engine, experience = backend(dtype), random_experience(LENGTHS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_each_sequence_is_scored_as_if_alone(layout: str, dtype: torch.dtype, tolerance: float) -> None:
+    engine, experience = backend(dtype), random_experience(LENGTHS, prompts=PROMPTS)
     (batch,) = micro_batches(experience, [[0, 1, 2, 3, 4, 5]])
     with torch.no_grad():
-        scores = score_tokens(engine, batch, packed=packed, temperature=0.7)
+        scores = score_tokens(engine, batch, layout=layout, temperature=0.7)
         expected = torch.cat([separate_logprobs(engine.model, experience, row, 0.7) for row in range(6)])
     assert (scores.logprobs - expected).abs().max() < tolerance
     assert expected.abs().max() > 1  # the comparison is about something
@@ -56,7 +70,7 @@ def test_entropy_is_that_of_the_tempered_distribution() -> None:
     engine, experience = backend(), random_experience((8,))
     (batch,) = micro_batches(experience, [[0]])
     with torch.no_grad():
-        entropy = score_tokens(engine, batch, packed=True, temperature=0.5, with_entropy=True).entropy
+        entropy = score_tokens(engine, batch, layout="packed", temperature=0.5, with_entropy=True).entropy
         logits = engine.model(torch.from_numpy(batch.token_ids)[None], use_cache=False).logits[0] / 0.5
     assert entropy is not None
     expected = torch.distributions.Categorical(logits=logits).entropy()
@@ -64,10 +78,10 @@ def test_entropy_is_that_of_the_tempered_distribution() -> None:
     assert entropy[[0, 1, 2, 4]].tolist() == [0, 0, 0, 0]
 
 
-def gradient(cuts: list[list[int]], packed: bool, objective: PolicyObjective, dtype: torch.dtype = torch.float64):
+def gradient(cuts: list[list[int]], layout: str, objective: PolicyObjective, dtype: torch.dtype = torch.float64):
     engine = backend(dtype)
-    batches = micro_batches(random_experience(LENGTHS), cuts)
-    metrics = accumulate_gradient(engine, batches, objective, kl_coef=0.1, packed=packed, temperature=0.9)
+    batches = micro_batches(random_experience(LENGTHS, prompts=PROMPTS), cuts)
+    metrics = accumulate_gradient(engine, batches, objective, kl_coef=0.1, layout=layout, temperature=0.9)
     assert engine.last_marks == [False] * (len(cuts) - 1) + [True]
     return engine.gradient(), finalize(metrics)
 
@@ -82,29 +96,32 @@ OBJECTIVES = {
 @pytest.mark.parametrize("aggregation", OBJECTIVES)
 def test_gradient_and_metrics_do_not_depend_on_the_layout(aggregation, dtype, tolerance) -> None:
     objective = OBJECTIVES[aggregation]
-    expected, expected_metrics = gradient(CUTS["all at once"], True, objective, dtype)
+    expected, expected_metrics = gradient(CUTS["all at once"], "padded", objective, dtype)
     for name, cuts in CUTS.items():
-        for packed in (True, False):
-            found, metrics = gradient(cuts, packed, objective, dtype)
-            assert (found - expected).norm() < tolerance * expected.norm(), (name, packed)
-            assert metrics == pytest.approx(expected_metrics, rel=1e-4, abs=1e-6), (name, packed)
+        for layout in LAYOUTS:
+            found, metrics = gradient(cuts, layout, objective, dtype)
+            assert (found - expected).norm() < tolerance * expected.norm(), (name, layout)
+            assert metrics == pytest.approx(expected_metrics, rel=1e-4, abs=1e-6), (name, layout)
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_the_head_runs_on_predictor_positions_only(packed: bool) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_head_runs_on_predictor_positions_only(layout: str) -> None:
     engine = backend()
-    (batch,) = micro_batches(random_experience((6, 6)), [[0, 1]])
-    score_tokens(engine, batch, packed=packed, temperature=1.0)
-    # Actions are tokens 3 and 5 of each row: predicted at 2 and 4, and at 8 and 10 of the packed row.
-    assert engine.calls[0]["logits_to_keep"].tolist() == ([2, 4, 8, 10] if packed else [2, 4])
+    (batch,) = micro_batches(random_experience((6, 6), prompts=(0, 0)), [[0, 1]])
+    score_tokens(engine, batch, layout=layout, temperature=1.0)
+    # Actions are tokens 3 and 5 of each row: predicted at 2 and 4, and at 8 and 10 of the packed row; a shared row is
+    # the prompt 0 1 2, then 3 4 5 of the first row and 6 7 8 of the second.
+    expected = {"shared": [2, 4, 2, 7], "packed": [2, 4, 8, 10], "padded": [2, 4]}
+    assert engine.calls[0]["logits_to_keep"].tolist() == expected[layout]
+    assert engine.calls[0]["input_ids"].numel() == (9 if layout == "shared" else 12)
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_filler_alone_has_zero_gradients_everywhere(packed: bool) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_filler_alone_has_zero_gradients_everywhere(layout: str) -> None:
     engine = backend(torch.bfloat16)
     (batch,) = micro_batches(random_experience((6,)), [[0]])
     accumulate_gradient(
-        engine, [filler(batch.totals)], OBJECTIVES["token"], kl_coef=0.1, packed=packed, temperature=1.0
+        engine, [filler(batch.totals)], OBJECTIVES["token"], kl_coef=0.1, layout=layout, temperature=1.0
     )
     assert not engine.gradient().any()  # and no parameter is without one: the collectives of a rank must all run
 
@@ -123,7 +140,7 @@ def test_a_nan_at_a_trained_token_stops_the_step_and_elsewhere_does_nothing() ->
 def accumulate(experience) -> torch.Tensor:
     engine = backend()
     batches = micro_batches(experience, [[0, 1]])
-    accumulate_gradient(engine, batches, OBJECTIVES["token"], kl_coef=0.1, packed=True, temperature=1.0)
+    accumulate_gradient(engine, batches, OBJECTIVES["token"], kl_coef=0.1, layout="packed", temperature=1.0)
     return engine.gradient()
 
 
@@ -137,10 +154,12 @@ def test_training_without_advantages_or_batches_is_refused() -> None:
 
 
 def accumulate_one(batches) -> None:
-    accumulate_gradient(backend(), batches, PolicyObjective(), kl_coef=0.0, packed=True, temperature=1.0)
+    accumulate_gradient(backend(), batches, PolicyObjective(), kl_coef=0.0, layout="packed", temperature=1.0)
 
 
 def test_token_logprobs_are_plain_float32_arrays() -> None:
-    (found,) = token_logprobs(backend(), micro_batches(random_experience((6,)), [[0]]), packed=True, temperature=1.0)
+    (found,) = token_logprobs(
+        backend(), micro_batches(random_experience((6,)), [[0]]), layout="packed", temperature=1.0
+    )
     assert found.dtype == np.float32
     assert (found != 0).tolist() == [False, False, False, True, False, True]
