@@ -10,7 +10,7 @@ DATA=${DATA:-runs/data/quickstart}
 RUN=${RUN:-runs/quickstart}
 SEED=${SEED:-42}
 LR=${LR:-2e-5}
-STEPS=${STEPS:-20}
+STEPS=${STEPS:-12}
 HERE=examples/quickstart
 
 score() {
@@ -45,7 +45,7 @@ python3 -m openrlhf.cli.train_ppo_ray \
    \
    --train.batch_size 64 \
    --train.dynamic_batch_enable \
-   --train.max_tokens_per_gpu 1024 \
+   --train.max_tokens_per_gpu 4096 \
    --train.max_steps "$STEPS" \
    --train.seed "$SEED" \
    --actor.adam.lr "$LR" \
@@ -54,7 +54,7 @@ python3 -m openrlhf.cli.train_ppo_ray \
    --vllm.enforce_eager \
    \
    --eval.dataset "$DATA/test.jsonl" \
-   --eval.steps 5 \
+   --eval.steps 6 \
    --eval.at_start \
    --eval.temperature 1.0 \
    --eval.n_samples_per_prompt 1 \

@@ -55,7 +55,7 @@ class PolicyActor(_Rank):
             total_steps=spec.total_steps,
         )
         self._sender = None
-        if place.rank == 0:
+        if place.rank == 0 or spec.sync.backend == "ipc":  # CUDA IPC: each rank serves the engines on its own GPU
             self._sender = make_sender(
                 spec.sync.backend,
                 spec.sync.dtype,

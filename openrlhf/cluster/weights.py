@@ -5,6 +5,7 @@ from openrlhf.cluster.wait import gather
 from openrlhf.cluster.workers import PolicyGroup
 from openrlhf.config.rollout import SyncBackend
 from openrlhf.config.run import ClusterConfig
+from openrlhf.sync.ipc import merge_manifests
 
 _STREAMING = {"nccl"}  # both sides must run at once
 
@@ -22,6 +23,8 @@ def push_weights(
         both = {**engines.begin_receive(manifest), **policy.begin_send(version)}
         gather(both, f"weight update {version}", cluster.sync_timeout)
     else:
-        manifest = gather(policy.begin_send(version), f"send weights {version}", cluster.sync_timeout)[0]
+        sent = gather(policy.begin_send(version), f"send weights {version}", cluster.sync_timeout)
+        manifests = [manifest for manifest in sent if manifest is not None]
+        manifest = manifests[0] if len(manifests) == 1 else merge_manifests(manifests)
         gather(engines.begin_receive(manifest), f"receive weights {version}", cluster.sync_timeout)
     policy.release_weights()
