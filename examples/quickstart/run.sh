@@ -15,7 +15,7 @@ HERE=examples/quickstart
 
 score() {
     python3 $HERE/score.py --model "$1" --data "$DATA/test.jsonl" --reward_func $HERE/reward_func.py \
-        --max_new_tokens 24 --output "$RUN/$2"
+        --max_new_tokens 24 --samples 2 --output "$RUN/$2"
 }
 
 echo "== 1/4 model and data"

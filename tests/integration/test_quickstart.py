@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(2700)]
 
 
 def quickstart(run: Path, *flags: str, **settings: str) -> list[dict]:
     """Run the script into `run`; return the rows of its metrics.jsonl."""
     environment = os.environ | {"RUN": str(run), "DATA": str(run.parent / "data")} | settings
-    subprocess.run([ROOT / "examples" / "quickstart" / "run.sh", *flags], env=environment, check=True, timeout=1700)
+    subprocess.run([ROOT / "examples" / "quickstart" / "run.sh", *flags], env=environment, check=True, timeout=2600)
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
@@ -40,17 +40,17 @@ def test_the_model_learns_the_task_within_twenty_steps(tmp_path, seed):
 
 def test_without_a_learning_rate_the_score_stays(tmp_path):
     run = tmp_path / "run"
-    quickstart(run, LR="0", STEPS="10")
+    quickstart(run, LR="0", STEPS="3")
     before, after = scores(run)
     # The exported weights are the ones it began with, so the greedy answers are the same, up to nothing.
     assert after["greedy"] == before["greedy"]
-    # 256 sampled replies with the same generator seed: the same texts.
+    # 128 sampled replies with the same generator seed: the same texts.
     assert after["sampled"] == before["sampled"]
 
 
 def test_the_same_seed_gives_the_same_rewards(tmp_path):
     rows = [
-        quickstart(tmp_path / name, "--train.full_determinism_enable", SEED="3", STEPS="4") for name in ("one", "two")
+        quickstart(tmp_path / name, "--train.full_determinism_enable", SEED="3", STEPS="2") for name in ("one", "two")
     ]
     first, second = ([row.get("rollout/reward_mean") for row in run] for run in rows)
     assert any(first)
