@@ -13,25 +13,20 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 ExceptionTypes = tuple[type[BaseException], ...]
 
 
-class Terminated(BaseException):
-    """SIGTERM arrived. Not an Exception, so that it unwinds like Ctrl-C and everything is cleaned up."""
-
-
 def run_to_exit_code(job: Callable[[], None], expected: Callable[[], ExceptionTypes]) -> int:
     """Run `job`; failures of the `expected` kinds become one line, others keep their traceback.
 
     Ctrl-C and SIGTERM unwind the job first, so its processes end with it; a second signal does not disturb that.
     `expected` is asked only after a failure: naming the kinds may import much.
     """
+    received: list[int] = []
     try:
-        with _signals_unwind():
+        with _signals_unwind(received):
             job()
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except Terminated:
-        print("terminated", file=sys.stderr)
-        return EXIT_TERMINATED
+        terminated = received[:1] == [signal.SIGTERM]
+        print("terminated" if terminated else "interrupted", file=sys.stderr)
+        return EXIT_TERMINATED if terminated else EXIT_INTERRUPTED
     except Exception as error:
         if isinstance(error, expected()):
             print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
@@ -42,15 +37,19 @@ def run_to_exit_code(job: Callable[[], None], expected: Callable[[], ExceptionTy
 
 
 @contextmanager
-def _signals_unwind() -> Iterator[None]:
-    """Within the block the first SIGTERM or SIGINT raises and the following ones are ignored."""
+def _signals_unwind(received: list[int]) -> Iterator[None]:
+    """Within the block the first SIGTERM or SIGINT raises KeyboardInterrupt and the following ones are ignored.
+
+    KeyboardInterrupt for both: Ray's waits swallow every other exception of a signal handler and wait on.
+    """
     ending = (signal.SIGTERM, signal.SIGINT)
     before = {number: signal.getsignal(number) for number in ending}
 
     def unwind(number: int, frame: object) -> None:
         for each in ending:
             signal.signal(each, signal.SIG_IGN)
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        received.append(number)
+        raise KeyboardInterrupt
 
     try:
         for number, handler in before.items():

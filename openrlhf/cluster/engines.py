@@ -24,8 +24,9 @@ class EngineGroup:
     def __init__(self, seats: Sequence[Seat], spec: EngineSpec, cluster: ClusterConfig) -> None:
         self._spec, self._cluster = spec, cluster
         environment = {"env_vars": engine_environment(spec.device, threads_per_process(len(seats)))}
+        actor_class: Any = EngineActor
         self._actors = [
-            EngineActor.options(**seat.options, max_concurrency=MAX_CALLS, runtime_env=environment).remote()
+            actor_class.options(**seat.options, max_concurrency=MAX_CALLS, runtime_env=environment).remote()
             for seat in seats
         ]
         self._names = [f"vLLM engine {index}" for index in range(len(seats))]

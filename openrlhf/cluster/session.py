@@ -23,6 +23,8 @@ WORKER_ENVIRONMENT = {
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    # Arrays in Ray's object store are read-only, and torch remarks on that; nothing writes to them.
+    "PYTHONWARNINGS": "ignore:The given NumPy array is not writable:UserWarning",
 }
 
 
@@ -36,7 +38,7 @@ def ray_session(device: str) -> Iterator[None]:
     runtime_env = {"env_vars": WORKER_ENVIRONMENT}
     # RAY_ADDRESS, or the cluster of the last `ray start` on this host. Not `address="auto"`: that would also find the
     # private Ray of another run, which ends with that run.
-    address = canonicalize_bootstrap_address(None)
+    address = canonicalize_bootstrap_address(None)  # type: ignore[arg-type]  # None is documented, not annotated
     try:
         with _own_sigterm_handler():
             if address is None:
