@@ -43,6 +43,15 @@ def test_each_step_asks_for_its_own_prompts_and_samples(rig):
     assert run.engines.requests[0][0].seeds is None
 
 
+def test_groups_stay_in_the_order_of_the_prompts_whichever_is_done_first(rig, tmp_path):
+    run = rig()  # the fake engines finish the last prompt first
+    train(run.job)
+    for step, requests in enumerate(run.engines.requests, start=1):
+        lines = (tmp_path / f"run/rollouts/step_{step:06d}.jsonl").read_text().splitlines()
+        stored = [json.loads(line)["group_id"] for line in lines]
+        assert stored[:2] == [request.group_id for request in requests]
+
+
 def test_what_a_step_logs(rig):
     run = rig()
     train(run.job)
