@@ -74,6 +74,7 @@ def test_our_own_flags():
         "train.max_staleness",
         "ckpt.overwrite",
         "logger.num_rollouts_stored",
+        "ds.share_prompts",
         "cluster.start_timeout",
         "cluster.rollout_timeout",
         "cluster.train_timeout",
