@@ -2,45 +2,51 @@
 # `make quickstart`: score a small model on held-out prompts, train it with RL, score it again.
 #
 #   SEED=1 LR=0 STEPS=10 RUN=runs/another make quickstart     other settings
+#   EXAMPLE=examples/dates ...                                another example: a folder with make_data.py and reward_func.py
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
+EXAMPLE=${EXAMPLE:-examples/quickstart}
+NAME=$(basename "$EXAMPLE")
 MODEL=${MODEL:-.models/SmolLM2-135M-Instruct}
-DATA=${DATA:-runs/data/quickstart}
-RUN=${RUN:-runs/quickstart}
+DATA=${DATA:-runs/data/$NAME}
+RUN=${RUN:-runs/$NAME}
 SEED=${SEED:-42}
 LR=${LR:-2e-5}
 STEPS=${STEPS:-12}
+MAX_NEW_TOKENS=${MAX_NEW_TOKENS:-24}
+PROMPT_FLAGS=${PROMPT_FLAGS---data.apply_chat_template}  # empty for prompts that are plain text
 HERE=examples/quickstart
 
 score() {
-    python3 $HERE/score.py --model "$1" --data "$DATA/test.jsonl" --reward_func $HERE/reward_func.py \
-        --max_new_tokens 24 --samples 2 --output "$RUN/$2"
+    python3 $HERE/score.py --model "$1" --data "$DATA/test.jsonl" --reward_func "$EXAMPLE/reward_func.py" \
+        --max_new_tokens "$MAX_NEW_TOKENS" --samples 2 --output "$RUN/$2"
 }
 
 echo "== 1/4 model and data"
 python3 $HERE/prepare_model.py "$MODEL"
-python3 $HERE/make_data.py "$DATA"
+python3 "$EXAMPLE/make_data.py" "$DATA"
 
 echo "== 2/4 held-out score before training (plain transformers)"
 rm -rf "$RUN/tensorboard"  # events of an earlier run would be drawn into the same curves
 score "$MODEL" score_before.json
 
 echo "== 3/4 training"
+# shellcheck disable=SC2086  # PROMPT_FLAGS may be several words, or none
 python3 -m openrlhf.cli.train_ppo_ray \
    --actor.model_name_or_path "$MODEL" \
-   --reward.remote_url $HERE/reward_func.py \
+   --reward.remote_url "$EXAMPLE/reward_func.py" \
    --data.prompt_dataset "$DATA/train.jsonl" \
    --data.input_key prompt \
    --data.label_key label \
-   --data.apply_chat_template \
+   $PROMPT_FLAGS \
    --data.max_len 128 \
    \
    --algo.advantage.estimator reinforce_baseline \
    --algo.kl.init_coef 0 \
    --rollout.batch_size 8 \
    --rollout.n_samples_per_prompt 8 \
-   --rollout.max_new_tokens 24 \
+   --rollout.max_new_tokens "$MAX_NEW_TOKENS" \
    --rollout.temperature 1.0 \
    \
    --train.batch_size 64 \
@@ -50,7 +56,7 @@ python3 -m openrlhf.cli.train_ppo_ray \
    --train.seed "$SEED" \
    --actor.adam.lr "$LR" \
    --actor.lr_scheduler constant_with_warmup \
-   --actor.lr_warmup_ratio 0.15 \
+   --actor.lr_warmup_ratio 0.2 \
    --vllm.enforce_eager \
    \
    --eval.dataset "$DATA/test.jsonl" \

@@ -8,6 +8,7 @@ Prints one JSON object: the mean reward of greedy decoding and of sampling at te
 import argparse
 import importlib.util
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,7 @@ def reply_queries(model: Any, tokenizer: Any, prompts: list[str], max_new_tokens
 
 
 def score(arguments: argparse.Namespace) -> dict[str, float]:
+    os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1")  # one line of output
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
