@@ -3,6 +3,6 @@
 #
 #   PATH=$PWD/.venv/bin:$PATH examples/dates/run.sh
 set -euo pipefail
-export EXAMPLE=examples/dates PROMPT_FLAGS=
+export EXAMPLE=examples/dates CHAT=no
 export LR=${LR:-1e-5} STEPS=${STEPS:-20} MAX_NEW_TOKENS=${MAX_NEW_TOKENS:-16}
 source "$(dirname "$0")/../quickstart/run.sh" "$@"

@@ -15,8 +15,9 @@ SEED=${SEED:-42}
 LR=${LR:-2e-5}
 STEPS=${STEPS:-12}
 MAX_NEW_TOKENS=${MAX_NEW_TOKENS:-24}
-PROMPT_FLAGS=${PROMPT_FLAGS---data.apply_chat_template}  # empty for prompts that are plain text
 HERE=examples/quickstart
+# Prompts are chat messages, unless the example says CHAT=no.
+[ "${CHAT:-yes}" = no ] || set -- --data.apply_chat_template "$@"
 
 score() {
     python3 $HERE/score.py --model "$1" --data "$DATA/test.jsonl" --reward_func "$EXAMPLE/reward_func.py" \
@@ -32,14 +33,12 @@ rm -rf "$RUN/tensorboard"  # events of an earlier run would be drawn into the sa
 score "$MODEL" score_before.json
 
 echo "== 3/4 training"
-# shellcheck disable=SC2086  # PROMPT_FLAGS may be several words, or none
 python3 -m openrlhf.cli.train_ppo_ray \
    --actor.model_name_or_path "$MODEL" \
    --reward.remote_url "$EXAMPLE/reward_func.py" \
    --data.prompt_dataset "$DATA/train.jsonl" \
    --data.input_key prompt \
    --data.label_key label \
-   $PROMPT_FLAGS \
    --data.max_len 128 \
    \
    --algo.advantage.estimator reinforce_baseline \
