@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from openrlhf.config.rollout import RolloutConfig
-from openrlhf.config.train import TrainConfig
-from openrlhf.rl.packing import filler, pack, plan_micro_batches, step_totals, unpack_into
+from openrlhf.config.train import DsConfig, TrainConfig
+from openrlhf.rl.packing import pack, plan_micro_batches, step_totals, unpack_into
 from openrlhf.types import Experience, MicroBatch
+
+_UNITS_PER_RANK = 4  # fewer groups than this per rank are dealt row by row: the ranks would wait for each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +33,60 @@ class MicroBatchLimit:
 
     sequences: int | None
     tokens: int | None
+    together: bool = False  # keep the samples of a prompt in one micro-batch: they share its forward pass
 
     @classmethod
-    def for_training(cls, train: TrainConfig) -> "MicroBatchLimit":
+    def for_training(cls, train: TrainConfig, ds: DsConfig) -> "MicroBatchLimit":
+        together = ds.packing_samples and ds.share_prompts
         if train.dynamic_batch_enable:
-            return cls(None, train.max_tokens_per_gpu)
-        return cls(train.micro_batch_size, None)
+            return cls(None, train.max_tokens_per_gpu, together)
+        return cls(train.micro_batch_size, None, together)
 
     @classmethod
-    def for_scoring(cls, rollout: RolloutConfig, train: TrainConfig) -> "MicroBatchLimit":
+    def for_scoring(cls, rollout: RolloutConfig, train: TrainConfig, ds: DsConfig) -> "MicroBatchLimit":
+        together = ds.packing_samples and ds.share_prompts
         if train.dynamic_batch_enable:
-            return cls(None, rollout.max_tokens_per_gpu or train.max_tokens_per_gpu)
-        return cls(rollout.micro_batch_size, None)
+            return cls(None, rollout.max_tokens_per_gpu or train.max_tokens_per_gpu, together)
+        return cls(rollout.micro_batch_size, None, together)
 
 
 def dispatch(experience: Experience, rows: Sequence[int], world_size: int, limit: MicroBatchLimit) -> Dispatch:
-    """Spread rows over ranks, balanced by tokens. A rank without rows gets a filler that weighs nothing."""
+    """Spread rows over ranks, balanced by tokens. A rank without rows gets a filler that weighs nothing.
+
+    The samples of a prompt stay in one micro-batch where `limit` asks for it, has room for them, and the ranks still
+    get equal work.
+    """
     totals = step_totals(experience, rows)
-    lengths = [int(experience.attention_mask[row].sum()) for row in rows]
-    plan = plan_micro_batches(lengths, world_size, limit.sequences, limit.tokens)
-    return Dispatch(
-        [
-            [pack(experience, [rows[i] for i in members], totals) if members else filler(totals) for members in own]
-            for own in plan
-        ]
+    lengths = {row: int(experience.attention_mask[row].sum()) for row in rows}
+    units = _units(experience, rows) if limit.together else [[row] for row in rows]
+    if not _fits(units, lengths, world_size, limit):
+        units = [[row] for row in rows]
+    widest = max(map(len, units))
+    plan = plan_micro_batches(
+        [sum(lengths[row] for row in unit) for unit in units],
+        world_size,
+        None if limit.sequences is None else limit.sequences // widest,
+        limit.tokens,
     )
+    members = [[[row for i in chosen for row in units[i]] for chosen in own] for own in plan]
+    return Dispatch([[pack(experience, own_rows, totals) for own_rows in own] for own in members])
+
+
+def _units(experience: Experience, rows: Sequence[int]) -> list[list[int]]:
+    """The rows of each group, in the order of the rows."""
+    units: dict[int, list[int]] = {}
+    for row in rows:
+        units.setdefault(int(experience.group_ids[row]), []).append(row)
+    return list(units.values())
+
+
+def _fits(units: list[list[int]], lengths: dict[int, int], world_size: int, limit: MicroBatchLimit) -> bool:
+    """Whether whole units respect the limit, and there are enough of them to balance the ranks."""
+    if limit.sequences is not None and max(map(len, units)) > limit.sequences:
+        return False
+    if limit.tokens is not None and max(sum(lengths[row] for row in unit) for unit in units) > limit.tokens:
+        return False
+    return world_size == 1 or len(units) >= _UNITS_PER_RANK * world_size
 
 
 def optimiser_batches(experience: Experience, batch_size: int, generator: np.random.Generator) -> list[list[int]]:

@@ -95,7 +95,7 @@ def make_experience(job: Job, groups: Sequence[RolloutGroup]) -> Experience | No
     with job.clock.phase("make_experience"):
         experience = collate(groups)
         experience.rewards = clip_rewards(experience.rewards, job.config.reward.clip_range)
-        limit = MicroBatchLimit.for_scoring(job.config.rollout, job.config.train)
+        limit = MicroBatchLimit.for_scoring(job.config.rollout, job.config.train, job.config.ds)
         rows = range(len(experience))
         if needs_old_logprobs(job, experience):
             scored = dispatch(experience, rows, job.cluster.policy.world_size, limit)
@@ -128,7 +128,7 @@ def estimate_advantages(job: Job, experience: Experience, report: StepReport) ->
 def update(job: Job, experience: Experience, report: StepReport) -> None:
     """Train the policy on the experience: max_epochs passes in optimiser steps of train.batch_size samples."""
     train, policy = job.config.train, job.cluster.policy
-    limit = MicroBatchLimit.for_training(train)
+    limit = MicroBatchLimit.for_training(train, job.config.ds)
     generator = np.random.default_rng((train.seed, job.step))
     with job.clock.phase("ppo_train"):
         for _ in range(train.max_epochs):

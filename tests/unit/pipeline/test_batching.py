@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from openrlhf.config.rollout import RolloutConfig
-from openrlhf.config.train import TrainConfig
+from openrlhf.config.train import DsConfig, TrainConfig
 from openrlhf.pipeline.batching import MicroBatchLimit, dispatch, optimiser_batches
 from tests.batches import random_experience
 
@@ -80,13 +80,40 @@ def test_the_segments_of_a_sample_stay_in_one_step(seed):
     assert sorted(sample for step in samples for sample in step) == [0, 1, 2, 3, 4]
 
 
+def micro_batches_of(group_ids, world_size, limit):
+    experience = random_experience([6] * len(group_ids))
+    experience.group_ids = np.array(group_ids)
+    sent = dispatch(experience, range(len(group_ids)), world_size, limit)
+    return [[sorted(batch.rows.tolist()) for batch in own] for own in sent.batches]
+
+
+def test_samples_of_a_prompt_stay_in_one_micro_batch():
+    (own,) = micro_batches_of([0, 1, 0, 1, 2, 2], 1, MicroBatchLimit(2, None, together=True))
+    assert sorted(own) == [[0, 2], [1, 3], [4, 5]]
+    (own,) = micro_batches_of([0, 1, 0, 1, 2, 2], 1, MicroBatchLimit(None, 24, together=True))  # 2 groups of 12 tokens
+    assert sorted(map(len, own)) == [2, 4]
+
+
+def test_rows_are_dealt_singly_where_groups_do_not_fit_or_would_leave_ranks_waiting():
+    (own,) = micro_batches_of([0, 0, 0, 1], 1, MicroBatchLimit(2, None, together=True))
+    assert max(map(len, own)) == 2  # a group of three is over the limit of two sequences
+    (own,) = micro_batches_of([0, 0, 0, 1], 1, MicroBatchLimit(None, 17, together=True))  # its 18 tokens over 17
+    assert max(map(len, own)) == 2
+    first, second = micro_batches_of([0, 0, 0, 1], 2, MicroBatchLimit(4, None, together=True))
+    assert [len(first[0]), len(second[0])] == [2, 2]  # two groups for two ranks: 3 and 1 rows would be uneven
+    eight = micro_batches_of([g for g in range(8) for _ in range(2)], 2, MicroBatchLimit(4, None, together=True))
+    assert all(batch[0] + 1 == batch[1] for own in eight for batch in [own[0][:2], own[1][:2]])  # pairs stay pairs
+
+
 def test_limits_follow_the_flags():
     rollout = RolloutConfig(micro_batch_size=3, max_tokens_per_gpu=None)
     plain = TrainConfig(micro_batch_size=5, max_tokens_per_gpu=100)
-    assert MicroBatchLimit.for_training(plain) == MicroBatchLimit(5, None)
-    assert MicroBatchLimit.for_scoring(rollout, plain) == MicroBatchLimit(3, None)
     dynamic = plain.model_copy(update={"dynamic_batch_enable": True})
-    assert MicroBatchLimit.for_training(dynamic) == MicroBatchLimit(None, 100)
-    assert MicroBatchLimit.for_scoring(rollout, dynamic) == MicroBatchLimit(None, 100)
     wider = rollout.model_copy(update={"max_tokens_per_gpu": 300})
-    assert MicroBatchLimit.for_scoring(wider, dynamic) == MicroBatchLimit(None, 300)
+    alone, shared = DsConfig(share_prompts=False), DsConfig()
+    assert MicroBatchLimit.for_training(plain, alone) == MicroBatchLimit(5, None)
+    assert MicroBatchLimit.for_scoring(rollout, plain, alone) == MicroBatchLimit(3, None)
+    assert MicroBatchLimit.for_training(dynamic, shared) == MicroBatchLimit(None, 100, together=True)
+    assert MicroBatchLimit.for_scoring(rollout, dynamic, shared) == MicroBatchLimit(None, 100, together=True)
+    assert MicroBatchLimit.for_scoring(wider, dynamic, shared) == MicroBatchLimit(None, 300, together=True)
+    assert not MicroBatchLimit.for_training(plain, DsConfig(packing_samples=False)).together
