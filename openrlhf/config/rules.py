@@ -94,10 +94,10 @@ def resolve_batches(draft: Draft) -> None:
 
 def _micro_batches(draft: Draft, samples: int, ranks: int) -> None:
     rollout, train = draft.config.rollout, draft.config.train
-    if samples // rollout.micro_batch_size < ranks:
-        draft.problem(
+    if samples // rollout.micro_batch_size < ranks and ranks > 1:
+        draft.warn(
             f"--rollout.micro_batch_size {rollout.micro_batch_size}: a rollout's {samples} samples give fewer "
-            f"micro-batches than the actor's {ranks} processes; use at most {max(samples // ranks, 1)}"
+            f"micro-batches than the actor's {ranks} processes, so some wait; better at most {max(samples // ranks, 1)}"
         )
     share = ceil(train.batch_size / ranks)
     if train.micro_batch_size > share:

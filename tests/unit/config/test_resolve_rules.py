@@ -12,6 +12,12 @@ from openrlhf.config.resolve import resolve
 from openrlhf.config.schema import flags, nest, sections, values
 
 
+def test_processes_without_a_micro_batch_are_named_and_allowed(resolved):
+    # 16 prompts x 8 samples = 128; micro-batches of 32 give 4 for 8 processes, 16 would give 8.
+    warnings = resolved({"rollout.micro_batch_size": 32, "actor.num_gpus_per_node": 8}).warnings
+    assert any("so some wait; better at most 16" in warning for warning in warnings)
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -19,7 +25,6 @@ from openrlhf.config.schema import flags, nest, sections, values
         ({"train.batch_size": 129}, "a rollout has only 128 samples"),
         ({"train.batch_size": 4, "actor.num_gpus_per_node": 8}, "fewer samples than the actor's 8 processes"),
         # 128 // 32 = 4 micro-batches for 8 processes; 16 would do.
-        ({"rollout.micro_batch_size": 32, "actor.num_gpus_per_node": 8}, "use at most 16"),
         ({"rollout.max_new_tokens": 2048}, "must be below --data.max_len 2048"),
         ({"rollout.vllm_generate_batch_size": 32}, "oversampling, which comes with later work"),
         ({"rollout.vllm_generate_batch_size": 8}, "leave it out"),
