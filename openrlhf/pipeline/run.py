@@ -22,6 +22,7 @@ from openrlhf.pipeline.ppo_sync import train
 from openrlhf.pipeline.stages import export
 from openrlhf.reward.make import make_reward
 from openrlhf.rl.kl import make_kl_controller
+from openrlhf.track.errors import TrackError
 from openrlhf.track.tracker import RunTracker
 
 logger = logging.getLogger(__name__)
@@ -31,19 +32,18 @@ def run(config: PPOConfig) -> None:
     """Train as configured; the run folder is `ckpt.output_dir`.
 
     Raises:
-        DataError, ModelError, RewardError: an input is wrong; nothing has been started.
+        DataError, ModelError, RewardError, TrackError: an input is wrong; nothing has been started.
         ClusterError, EngineDead, RewardError, FloatingPointError, UngradedAbort: the run broke; its processes are gone.
     """
     prompts, eval_prompts = check_inputs(config)
     length = run_length(len(prompts), config.rollout, config.train)
-    output = Path(config.ckpt.output_dir)
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "config.yaml").write_text(to_yaml(config))
+    output = _run_folder(config.ckpt.output_dir)
     loader = PromptLoader(prompts, config.rollout.batch_size, config.train.seed, config.train.num_episodes)
     with (
         RunTracker(output, config.logger, config, length.steps) as tracker,
         launch(cluster_spec(config, length)) as cluster,
     ):
+        (output / "config.yaml").write_text(to_yaml(config))
         job = Job(
             config=config,
             cluster=cluster,
@@ -56,6 +56,15 @@ def run(config: PPOConfig) -> None:
         )
         train(job)
         export(job, output)
+
+
+def _run_folder(path: str) -> Path:
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrackError(f"run folder {path}: {error.strerror}; choose another --ckpt.output_dir") from error
+    return folder
 
 
 def check_inputs(config: PPOConfig) -> tuple[PromptSet, PromptSet | None]:

@@ -9,7 +9,7 @@ import pytest
 from openrlhf.reward.python_function import PythonReward
 from openrlhf.types import Prompt, Status
 
-FILE = Path(__file__).parents[3] / "examples/python/math_reward_func.py"
+FILE = Path(__file__).parents[2] / "examples/python/math_reward_func.py"
 PROMPT = r"<|im_start|>user Put the answer in \boxed{}, as in \boxed{9}. 3 + 4?<|im_end|><|im_start|>assistant"
 
 

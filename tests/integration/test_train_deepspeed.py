@@ -15,7 +15,7 @@ from openrlhf.rl.metrics import finalize, merge
 from openrlhf.train.step import accumulate_gradient
 from tests.batches import micro_batches, random_experience
 from tests.fakes import TorchBackend
-from tests.integration.train_worker import KL_COEF, LAYOUTS, LENGTHS, OBJECTIVE, PROMPTS
+from tests.integration.train_worker import CASES, KL_COEF, LAYOUTS, LENGTHS, OBJECTIVE, PROMPTS
 from tests.models import make_tiny_llama
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
@@ -67,14 +67,15 @@ def accumulate(backend: TorchBackend) -> dict[str, Any]:
 def test_gradients_are_sums_for_every_stage_rank_count_and_layout(world_size, model_path, tmp_path) -> None:
     plain = plain_backend(model_path)
     accumulate(plain)
-    expected = plain.gradient()
+    expected = plain.gradient().double()
     results = run("gradients", world_size, model_path, tmp_path)
-    assert len(results) == 14
+    assert len(results) == 2 * len(CASES[world_size])
     for (stage, dtype, layout), (gradient, norm) in results.items():
         where = f"ZeRO {stage}, {dtype}, {layout}"
         tolerance = 1e-5 if dtype == "fp32" else 0.1  # bf16 rounds every activation to 3 digits
         assert (gradient - expected).norm() < tolerance * expected.norm(), where
-        assert norm == pytest.approx(float(expected.norm()), rel=tolerance), where
+        # Reported norms are sums of squares in fp32, good to 4 digits over this many elements.
+        assert norm == pytest.approx(float(expected.norm()), rel=max(tolerance, 1e-4)), where
 
 
 @pytest.mark.parametrize("world_size", [1, 2])

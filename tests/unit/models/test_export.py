@@ -58,6 +58,12 @@ def test_files(trained, tmp_path) -> None:
     assert tokenizer("ab")["input_ids"] == trained[1]("ab")["input_ids"]
 
 
+def test_whoever_may_read_the_config_may_read_the_weights(trained, tmp_path) -> None:
+    export(trained, tmp_path)
+    modes = {(tmp_path / name).stat().st_mode for name in ("config.json", "model.safetensors")}
+    assert len(modes) == 1
+
+
 def test_the_training_model_keeps_its_settings(trained, tmp_path) -> None:
     export(trained, tmp_path)
     assert trained[0].config.use_cache is False

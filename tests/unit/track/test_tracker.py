@@ -95,3 +95,9 @@ def test_a_key_without_the_package_names_the_way_out(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(TrackError, match=r"pip install 'openrlhf\[wandb\]'"):
         make_tracker(tmp_path, wandb=WandbConfig(key="secret"))
+
+
+def test_a_tensorboard_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrackError, match=r"file/tb: .*choose another --logger\.tensorboard_dir"):
+        make_tracker(tmp_path / "run", tensorboard_dir=str(tmp_path / "file" / "tb"))
