@@ -10,7 +10,7 @@ class TensorBoardWriter:
     """One scalar per metric; flushed with every step, so that a live TensorBoard follows the run."""
 
     def __init__(self, folder: str) -> None:
-        """Imports tensorboard here: three seconds that a run without it does not spend. TrackError if it cannot write."""
+        """Imports tensorboard here: three seconds that other runs do not spend. TrackError if it cannot write."""
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
