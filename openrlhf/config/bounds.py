@@ -15,6 +15,7 @@ _NOT_NEGATIVE: _Bound = ("0 or more", lambda x: x >= 0)
 _SHARE: _Bound = ("from 0 to 1", lambda x: 0 <= x <= 1)
 _MASS: _Bound = ("over 0 and at most 1", lambda x: 0 < x <= 1)
 _RANGE: _Bound = ("a lower and a higher number", lambda x: x[0] < x[1])
+_SEED: _Bound = ("from 0 to 4294967295; NumPy takes no more", lambda x: 0 <= x < 2**32)
 _NEVER_OR_EVERY: _Bound = ("-1 (never) or at least 1", lambda x: x == -1 or x >= 1)
 
 BOUNDS: dict[str, _Bound] = {
@@ -66,7 +67,7 @@ BOUNDS: dict[str, _Bound] = {
     "train.max_epochs": _AT_LEAST_1,
     "train.num_episodes": _AT_LEAST_1,
     "train.max_steps": _AT_LEAST_1,
-    "train.seed": _NOT_NEGATIVE,
+    "train.seed": _SEED,
     "train.max_tokens_per_gpu": _AT_LEAST_1,
     "logger.logging_steps": _AT_LEAST_1,
     "logger.num_rollouts_stored": _NOT_NEGATIVE,

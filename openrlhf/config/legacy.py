@@ -5,6 +5,7 @@ The old names were flat (`--actor_learning_rate`); today the path of a field is 
 
 from collections.abc import Sequence
 
+from openrlhf.config.check_words import brief, whole_number
 from openrlhf.config.tokens import Given
 
 RENAMED: dict[str, str] = {
@@ -243,9 +244,9 @@ def _max_len(prompt: Given, found: Sequence[Given], warnings: list[str], problem
     """`--prompt_max_len p` with a response budget g is `--data.max_len p+g`."""
     budgets = [entry.values for entry in found if entry.name == "rollout.max_new_tokens"]
     numbers = [*prompt.values, *(value for values in budgets for value in values)]
-    if len(prompt.values) != 1 or not budgets or not all(number.isdigit() for number in numbers):
+    if len(prompt.values) != 1 or not budgets or not all(whole_number(word) and int(word) >= 0 for word in numbers):
         problems.append(
-            f"{prompt.typed} {' '.join(prompt.values)}: the old prompt budget needs a whole number and "
+            f"{prompt.typed} {brief(' '.join(prompt.values))}: the old prompt budget needs a whole number and "
             "--rollout.max_new_tokens beside it; use --data.max_len, which counts prompt and response together"
         )
         return []

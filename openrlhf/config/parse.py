@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import tyro
 
-from openrlhf.config.check_words import check_words
+from openrlhf.config.check_words import brief, check_words
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.legacy import RENAMED, translate
 from openrlhf.config.names import nearest
@@ -51,9 +51,10 @@ class _Setting:
     typed: str
 
     def same_value(self, other: "_Setting") -> bool:
-        if self.flag.kind in ("int", "float") and "None" not in (*self.words, *other.words):
-            return [float(word) for word in self.words] == [float(word) for word in other.words]
-        return self.words == other.words
+        if self.flag.kind not in ("int", "float") or "None" in (*self.words, *other.words):
+            return self.words == other.words
+        number = int if self.flag.kind == "int" else float  # floats hold whole numbers up to 2^53 only
+        return list(map(number, self.words)) == list(map(number, other.words))
 
     def argv(self) -> list[str]:
         """The setting in tyro's notation."""
@@ -88,7 +89,7 @@ def _setting(entry: Given, known: Mapping[str, Flag]) -> _Setting | str:
     if flag is None:
         return _unknown(entry, known)
     words = ("***",) if flag.path in SECRETS else entry.values
-    shown = " ".join([entry.typed, *(repr(word) for word in words)])
+    shown = " ".join([entry.typed, *(repr(brief(word)) for word in words)])
     if flag.kind != "bool":
         fault = check_words(flag, entry.values)
         return f"{shown}: {fault}" if fault else _Setting(flag, entry.values, shown)

@@ -92,6 +92,26 @@ def test_a_repeated_flag_with_different_values_is_refused():
     assert "--train.seed is given twice with different values" in line
 
 
+def test_whole_numbers_are_compared_exactly():
+    # 2^53 + 1 and 2^53 are the same float.
+    (line,) = problems_of("--train.seed", "9007199254740993", "--train.seed", "9007199254740992")
+    assert "is given twice with different values" in line
+
+
+@pytest.mark.parametrize("word", ["\uff11\uff12", "1_0", "\u00b2", "9" * 5000, "9" * 19])
+@pytest.mark.parametrize("flag", ["--train.seed", "--max_epochs"])
+def test_a_whole_number_is_written_in_at_most_18_plain_digits(flag, word):
+    (line,) = problems_of(flag, word)
+    assert "is no whole number" in line
+    assert len(line) < 400
+
+
+@pytest.mark.parametrize("word", ["\uff11.5", "1_0.5"])
+def test_a_number_is_written_in_plain_digits(word):
+    (line,) = problems_of("--actor.adam.lr", word)
+    assert "is no number" in line
+
+
 def test_a_repeated_flag_with_the_same_value_passes_with_a_warning():
     argv = ["--actor.adam.lr", "1e-6", "--actor.adam.lr=0.000001", "--normalize_reward", "--normalize_reward"]
     parsed = parse_ppo(argv)

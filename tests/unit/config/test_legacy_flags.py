@@ -112,6 +112,15 @@ def test_a_prompt_budget_alone_says_what_to_use():
         parse_ppo(["--prompt_max_len", "1024"])
 
 
+@pytest.mark.parametrize("length", ["-1", "\u00b2", "9" * 5000])
+def test_a_prompt_length_that_is_no_plain_number_is_one_line(length):
+    with pytest.raises(ConfigError) as caught:
+        parse_ppo(["--prompt_max_len", length, "--generate_max_len", "5"])
+    (line,) = caught.value.problems
+    assert "needs a whole number" in line
+    assert len(line) < 400
+
+
 def test_old_and_new_with_different_values_is_an_error():
     with pytest.raises(ConfigError, match=r"different values: --pretrain 'a' and --actor.model_name_or_path 'b'"):
         parse_ppo(["--pretrain", "a", "--actor.model_name_or_path", "b"])

@@ -22,6 +22,8 @@ def test_processes_without_a_micro_batch_are_named_and_allowed(resolved):
     ("changes", "says"),
     [
         # 16 prompts x 8 samples = 128 samples per rollout.
+        ({"train.seed": 2**32}, "must be from 0 to 4294967295"),
+        ({"train.seed": -1}, "must be from 0 to 4294967295"),
         ({"train.batch_size": 129}, "a rollout has only 128 samples"),
         ({"train.batch_size": 4, "actor.num_gpus_per_node": 8}, "fewer samples than the actor's 8 processes"),
         # 128 // 32 = 4 micro-batches for 8 processes; 16 would do.
