@@ -172,8 +172,11 @@ def train(flags: Sequence[str], log: Path) -> Run:
 
 
 def rows(output: Path) -> list[dict]:
-    """metrics.jsonl of a run."""
-    return [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    """metrics.jsonl of a run; a run that ended in its first step has none."""
+    metrics = output / "metrics.jsonl"
+    if not metrics.exists():
+        return []
+    return [json.loads(line) for line in metrics.read_text().splitlines()]
 
 
 def free_ports(count: int) -> list[int]:
