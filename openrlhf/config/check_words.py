@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from openrlhf.config.schema import Flag
 
-
 # int() and float() also read digits of other scripts, underscores and, up to a limit, numbers of any length.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _LONGEST_SHOWN = 80

@@ -4,6 +4,8 @@ import ast
 import json
 from pathlib import Path
 
+from openrlhf.config.check_words import brief
+from openrlhf.config.disk import exists, expanded, is_file, unusable
 from openrlhf.config.draft import Draft
 
 _DATA_SUFFIXES = (".json", ".jsonl", ".csv", ".parquet", ".arrow")
@@ -21,16 +23,22 @@ def resolve_inputs(draft: Draft) -> None:
 
 
 def _local(draft: Draft, path: str) -> Path:
-    return draft.root / Path(path).expanduser()
+    return draft.root / expanded(path)
 
 
 def _stands_for_a_path(name: str) -> bool:
     """Whether a name can only be a local path: a hub name has at most one slash, and no dot or ~ before it."""
-    return name.startswith((".", "/", "~")) or name.count("/") > 1
+    return name.startswith((".", "/", "~")) or name.count("/") > 1 or unusable(name) is not None
 
 
 def _absolute(draft: Draft, name: str) -> str:
-    return name if draft.ray_job or not _local(draft, name).exists() else str(_local(draft, name).resolve())
+    return name if draft.ray_job or not exists(_local(draft, name)) else str(_local(draft, name).resolve())
+
+
+def _missing(name: str, what: str) -> str:
+    """`NAME: no such WHAT`, and why it cannot be where the name itself is the reason."""
+    reason = unusable(name)
+    return f"{brief(name) or repr(name)}: no such {what}" + (f", {reason}" if reason else "")
 
 
 def _models(draft: Draft) -> None:
@@ -51,11 +59,11 @@ def _models(draft: Draft) -> None:
 
 def _model_exists(draft: Draft, flag: str, name: str) -> bool:
     folder = _local(draft, name)
-    if not folder.exists():
+    if not exists(folder):
         if _stands_for_a_path(name):
-            draft.problem(f"--{flag} {name}: no such folder")
+            draft.problem(f"--{flag} {_missing(name, 'folder')}")
         return False
-    if not (folder / "config.json").is_file():
+    if not is_file(folder / "config.json"):
         draft.problem(f"--{flag} {name}: not a Hugging Face model, it holds no config.json")
         return False
     _check_context(draft, flag, name, folder / "config.json")
@@ -66,7 +74,7 @@ def _check_context(draft: Draft, flag: str, name: str, file: Path) -> None:
     """Longer sequences than the model knows positions for are refused by the engine; say so at once."""
     try:
         model = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         draft.problem(f"--{flag} {name}: config.json cannot be read: {error}")
         return
     positions = model.get("max_position_embeddings") if isinstance(model, dict) else None
@@ -80,7 +88,7 @@ def _dataset(draft: Draft, flag: str, spec: str | None, probs: str | None) -> No
         if flag == "data.prompt_dataset":
             draft.problem(f"--{flag} is missing: a file, folder or hub name of the prompts")
         return
-    entries = [spec] if _local(draft, spec).exists() else [part.strip() for part in spec.split(",")]
+    entries = [spec] if exists(_local(draft, spec)) else [part.strip() for part in spec.split(",")]
     draft.set(flag, ",".join(_entry(draft, flag, entry) for entry in entries))
     if probs is None:
         return
@@ -92,14 +100,14 @@ def _dataset(draft: Draft, flag: str, spec: str | None, probs: str | None) -> No
 
 def _entry(draft: Draft, flag: str, entry: str) -> str:
     """One dataset of the comma list, `path`, `path@dir` or a hub name, checked; absolute where it lies on disk."""
-    if _local(draft, entry).exists():
+    if exists(_local(draft, entry)):
         return _absolute(draft, entry)
     name, at, inner = entry.rpartition("@") if "@" in entry.strip("@") else (entry, "", "")
-    if _local(draft, name).exists():
-        if not (_local(draft, name) / inner).exists():
+    if exists(_local(draft, name)):
+        if not exists(_local(draft, name) / inner):
             draft.problem(f"--{flag} {entry}: {name} holds no {inner}")
     elif not name or _stands_for_a_path(name) or name.endswith(_DATA_SUFFIXES):
-        draft.problem(f"--{flag} {entry or repr(entry)}: no such file or folder")
+        draft.problem(f"--{flag} {_missing(entry, 'file or folder')}")
     return _absolute(draft, name) + at + inner
 
 
@@ -144,13 +152,14 @@ def _reward(draft: Draft) -> None:
 
 def _reward_file(draft: Draft, name: str) -> None:
     file = _local(draft, name)
-    if not file.is_file():
-        draft.problem(f"--reward.remote_url {name}: no such file")
+    if not is_file(file):
+        draft.problem(f"--reward.remote_url {_missing(name, 'file')}")
         return
     try:
-        tree = ast.parse(file.read_text())
-    except (SyntaxError, ValueError, OSError) as error:
-        draft.problem(f"--reward.remote_url {name}: cannot be read as Python: {error}")
+        tree = ast.parse(file.read_bytes())  # bytes: Python finds the encoding itself
+    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as error:
+        reason = str(error) or type(error).__name__
+        draft.problem(f"--reward.remote_url {name}: cannot be read as Python: {reason}")
         return
     if not _defines(tree, "reward_func"):
         draft.problem(f"--reward.remote_url {name}: defines no reward_func(queries, prompts, labels)")

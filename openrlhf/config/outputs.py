@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from openrlhf.config.check_words import brief
+from openrlhf.config.disk import expanded, unusable
 from openrlhf.config.draft import Draft
 
 
@@ -12,6 +14,8 @@ def resolve_outputs(draft: Draft, openrlhf_path: str | None) -> None:
     if logger.tensorboard_dir is not None:
         path = _anchor(draft, "logger.tensorboard_dir", logger.tensorboard_dir, openrlhf_path)
         draft.set("logger.tensorboard_dir", path)
+    if unusable(draft.config.ckpt.output_dir):
+        return  # said already
     folder = Path(draft.config.ckpt.output_dir)
     if folder.exists() and not folder.is_dir():
         draft.problem(f"--ckpt.output_dir {folder}: is a file, not a folder")
@@ -20,12 +24,16 @@ def resolve_outputs(draft: Draft, openrlhf_path: str | None) -> None:
 
 
 def _anchor(draft: Draft, flag: str, path: str, openrlhf_path: str | None) -> str:
-    expanded = Path(path).expanduser()
-    if expanded.is_absolute():
-        return str(expanded)
+    reason = unusable(path)
+    if reason:
+        draft.problem(f"--{flag} {brief(path)}: {reason}")
+        return path
+    relative = expanded(path)
+    if relative.is_absolute():
+        return str(relative)
     if draft.ray_job and openrlhf_path:
-        return str((Path(openrlhf_path) / expanded).resolve())
-    absolute = str((draft.root / expanded).resolve())
+        return str((Path(openrlhf_path) / relative).resolve())
+    absolute = str((draft.root / relative).resolve())
     if draft.ray_job:
         line = (
             f"--{flag} {path} is relative, and this Ray job runs in a temporary copy of the working directory: it is "

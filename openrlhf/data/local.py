@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Set
 from functools import partial
 from pathlib import Path
 
+from openrlhf.config.disk import exists, unusable
 from openrlhf.data.arrow_reader import dataset_table, open_saved, read_arrow, read_parquet
 from openrlhf.data.csv_reader import read_csv
 from openrlhf.data.errors import DataError, first_line, listing
@@ -29,6 +30,7 @@ def looks_local(name: str) -> bool:
         name.startswith((".", "/", "~"))
         or "\\" in name
         or name.count("/") > 1
+        or unusable(name) is not None
         or Path(name).suffix.lower() in (*FORMATS, ".txt", ".tsv", ".gz", ".zip", ".zst", ".tar")
         or ("/" in name and Path(name).parts[0] != name and Path(Path(name).parts[0]).is_dir())
     )
@@ -39,13 +41,13 @@ def local_splits(path: Path) -> Mapping[str, SplitReader]:
 
     DataError if the path does not exist (with what lies beside it) or is of no known format.
     """
+    if not exists(path):
+        raise DataError(f"{path}: no such file or folder; {unusable(str(path)) or _neighbours(path)}")
     if path.is_dir():
         if is_saved_to_disk(path):
             saved = open_saved(path)
             return {name: partial(dataset_table, data, f"{path}[{name}]") for name, data in saved.items()}
         return {name: partial(_read_files, str(path), files) for name, files in folder_splits(path).items()}
-    if not path.exists():
-        raise DataError(f"{path}: no such file or folder; {_neighbours(path)}")
     read = partial(_read_files, str(path), [path])
     return {"train": read} | {word: read for word in [split_word(path.stem)] if word is not None}
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence, Set
 from itertools import islice
-from pathlib import Path
 
+from openrlhf.config.disk import exists, expanded
 from openrlhf.data.blend import interleave, parse_probabilities
 from openrlhf.data.errors import DataError, listing
 from openrlhf.data.hub import hub_name, hub_table
@@ -46,7 +46,7 @@ def load_rows(
 
 def split_spec(spec: str) -> list[str]:
     """The datasets of a flag; a path that exists is taken as it is, even with a comma in it."""
-    entries = [spec] if spec and Path(spec).expanduser().exists() else [piece.strip() for piece in spec.split(",")]
+    entries = [spec] if spec and exists(expanded(spec)) else [piece.strip() for piece in spec.split(",")]
     if not all(entries):
         raise DataError(f"dataset {spec!r}: " + ("an empty name between commas" if spec.strip() else "no name given"))
     return entries
@@ -67,10 +67,10 @@ def _entry_rows(entry: str, parts: list[SplitPart], wanted: Set[str], required: 
 
 def _read(entry: str, split: str, wanted: Set[str]) -> Table:
     """One split of `path`, `path@dir` or a hub name; what exists on disk is never looked up elsewhere."""
-    name, _, folder = (entry, "", "") if Path(entry).expanduser().exists() else entry.rpartition("@")
+    name, _, folder = (entry, "", "") if exists(expanded(entry)) else entry.rpartition("@")
     name, folder = (name, folder) if name else (entry, "")
-    path = Path(name).expanduser()
-    if path.exists() or looks_local(name):
+    path = expanded(name)
+    if exists(path) or looks_local(name):
         splits = local_splits(path / folder if folder else path)
         return splits[choose_split(splits, split, entry)](wanted)
     on_hub = hub_name(name)

@@ -46,6 +46,28 @@ def test_a_folder_without_a_model(problems, workplace):
     assert "holds no config.json" in line
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "./" + "x/" * 3000])
+@pytest.mark.parametrize("end", ["", ".py"])
+@pytest.mark.parametrize(
+    "flag",
+    ["actor.model_name_or_path", "ref.model_name_or_path", "data.prompt_dataset", "eval.dataset", "reward.remote_url"],
+)
+def test_a_name_that_no_path_can_have_is_one_short_line(problems, flag, name, end):
+    (line,) = problems({"eval.dataset": "prompts.jsonl", "eval.steps": 1, flag: name + end})
+    assert line.startswith(f"--{flag} ")
+    assert len(line) < 300 or flag == "reward.remote_url"
+
+
+def test_a_long_list_of_hub_names_passes(resolved):
+    names = ",".join(f"dataset{number}" for number in range(100))
+    assert resolved({"data.prompt_dataset": names}).config.data.prompt_dataset == names
+
+
+def test_a_home_folder_of_nobody_is_no_such_folder(problems):
+    (line,) = problems({"actor.model_name_or_path": "~nobody-of-that-name/model"})
+    assert line.endswith("no such folder")
+
+
 def test_sequences_longer_than_the_model(problems):
     (line,) = problems({"data.max_len": 100001})
     assert line.startswith("--data.max_len 100001")
@@ -116,6 +138,26 @@ def test_a_reward_file_is_read_but_not_run(resolved, problems, workplace, text, 
     else:
         (line,) = problems()
         assert fault in line
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbfdef reward_func(q, p, l): ...\n",
+        b"# -*- coding: latin-1 -*-\n# caf\xe9\ndef reward_func(q, p, l): ...\n",
+    ],
+)
+def test_a_reward_file_may_have_any_encoding_that_python_takes(resolved, workplace, content):
+    (workplace / "reward.py").write_bytes(content)
+    resolved()
+
+
+@pytest.mark.parametrize("content", [b"x = " + b"(" * 5000, b"x = " + b"-" * 200000 + b"1", b"\xe9", b"x\0"])
+def test_a_reward_file_that_python_cannot_read_is_one_line(problems, workplace, content):
+    (workplace / "reward.py").write_bytes(content)
+    (line,) = problems()
+    assert "cannot be read as Python: " in line
+    assert not line.endswith(": ")
 
 
 def test_http_addresses_pass(resolved):

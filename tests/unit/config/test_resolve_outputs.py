@@ -1,5 +1,7 @@
 """Where a run writes."""
 
+import pytest
+
 RAY_JOB = {"RAY_JOB_CONFIG_JSON_ENV_VAR": "{}"}
 
 
@@ -39,6 +41,14 @@ def test_a_full_run_folder_is_refused_unless_told_to_overwrite(resolved, problem
     (line,) = problems()
     assert "--ckpt.overwrite" in line
     assert resolved({"ckpt.overwrite": True}).config.ckpt.output_dir == str(workplace / "ckpt")
+
+
+@pytest.mark.parametrize("path", ["x" * 300, "a\0b", "/tmp/" + "x/" * 3000])
+@pytest.mark.parametrize("flag", ["ckpt.output_dir", "logger.tensorboard_dir"])
+def test_a_name_that_no_path_can_have_is_one_short_line(problems, flag, path):
+    (line,) = problems({flag: path})
+    assert line.startswith(f"--{flag} ")
+    assert len(line) < 300
 
 
 def test_a_run_folder_that_is_a_file_is_refused(problems, workplace):

@@ -215,3 +215,9 @@ def test_a_slice_without_rows_a_folder_without_data_and_an_unknown_format(tmp_pa
         _load(tmp_path / "empty")
     with pytest.raises(DataError, match=r"unknown format '.txt'; expected one of .json, .jsonl"):
         _load(tmp_path / "empty" / "notes.txt")
+
+
+@pytest.mark.parametrize("spec", ["x" * 300, "a\0b", ",".join(["x" * 300] * 3), "x" * 300 + "@part"])
+def test_a_name_that_no_path_can_have_is_a_data_error(spec):
+    with pytest.raises(DataError, match="no such file or folder"):
+        load_rows(spec, required=["input"])
