@@ -11,7 +11,7 @@ help:  ## list the targets
 setup:  ## fill .venv for this machine; nothing to do when it is up to date
 	@tools/setup.sh
 
-quickstart: setup  ## train SmolLM2-135M on a small task: about 7 minutes on 2 cores
+quickstart: setup  ## train SmolLM2-135M on a small task and score it before and after
 	@examples/quickstart/run.sh
 
 test: setup  ## unit, contract and integration tests (real Ray, vLLM and DeepSpeed): under 20 minutes

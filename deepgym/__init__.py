@@ -1,1 +1,1 @@
-"""Verifiable environments, a sandbox for untrusted answers and a reward endpoint."""
+"""Reserved for verifiable environments, a sandbox and a reward endpoint; nothing is in it yet."""

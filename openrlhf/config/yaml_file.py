@@ -6,11 +6,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from openrlhf.config.check_words import brief, word_fault
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.legacy import RENAMED
 from openrlhf.config.names import nearest
 from openrlhf.config.ppo import PPOConfig
-from openrlhf.config.schema import flags, flatten, nest, values
+from openrlhf.config.schema import Flag, flags, flatten, nest, values
 
 SECRETS = ("logger.wandb.key",)
 
@@ -28,6 +29,9 @@ def to_yaml(config: PPOConfig) -> str:
 def _unknown(source: str, key: str) -> str:
     if key in RENAMED:
         return f"{source}: {key} is an old name; write {RENAMED[key]}"
+    parent = next((path for path in flags() if key.startswith(f"{path}.")), None)
+    if parent is not None:
+        return f"{source}: {parent} takes a value, not keys"
     names = nearest(key, flags())
     return f"{source}: no key {key}" + (f"; nearest: {', '.join(names)}" if names else "")
 
@@ -40,7 +44,33 @@ class _StrictLoader(yaml.SafeLoader):
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
             raise yaml.constructor.ConstructorError(None, None, f"key {twice[0]} stands twice", node.start_mark)
+        for key, (_, value) in zip(keys, node.value, strict=True):
+            if isinstance(value, yaml.ScalarNode):
+                self._check(str(key), value)
         return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Dates and tagged numbers that are none raise a bare ValueError, KeyError or AttributeError in yaml."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError) as error:
+            problem = f"written like YAML's type {node.tag.rpartition(':')[2]}, and is none; put quotes around a text"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
+    def _check(self, key: str, value: yaml.ScalarNode) -> None:
+        try:
+            self.construct_object(value)
+        except yaml.constructor.ConstructorError as error:
+            raise yaml.constructor.ConstructorError(None, None, f"{key}: {error.problem}", value.start_mark) from error
+
+
+def _place(error: Exception) -> str:
+    """What is wrong with a file and in which line, without the line itself, which may hold a secret."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply, or holds itself"
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}: {error.context + ': ' if error.context else ''}{error.problem}"
+    return " ".join(str(error).split())
 
 
 def _leaves(tree: Any) -> int:
@@ -50,18 +80,39 @@ def _leaves(tree: Any) -> int:
 def _load(path: str) -> dict[str, Any]:
     try:
         tree = yaml.load(Path(path).read_text(), _StrictLoader)
+        leaves = _leaves(tree)
+        flat = flatten(tree) if isinstance(tree, dict) else {}
     except OSError as error:
-        raise ConfigError([f"--config {path}: {error.strerror}"]) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError([f"--config {path}: {' '.join(str(error).split())}"]) from error
+        raise ConfigError([f"--config {brief(path)}: {error.strerror}"]) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError([f"--config {path}: {_place(error)}"]) from error
     if tree is None:
         return {}
     if not isinstance(tree, dict):
         raise ConfigError([f"--config {path}: holds a {type(tree).__name__}, not keys and values"])
-    flat = flatten(tree)
-    if len(flat) != _leaves(tree):
+    if len(flat) != leaves:
         raise ConfigError([f"--config {path}: a key stands twice, nested and with dots"])
     return flat
+
+
+def _shown(key: str, value: Any) -> str:
+    if key.startswith(SECRETS):
+        return "***"
+    # repr() of a number of thousands of digits raises.
+    return "" if isinstance(value, int) and abs(value) >= 10**18 else brief(repr(value))
+
+
+def _fault(flag: Flag, value: Any) -> str | None:
+    """What pydantic would let pass: true as 1, and texts that the command line refuses."""
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, bool) and flag.kind in ("int", "float"):
+            return f"{str(one).lower()} is no {'whole number' if flag.kind == 'int' else 'number'}"
+        # 64 bits hold no more; the command line takes as many digits.
+        if isinstance(one, int) and abs(one) >= 10**18:
+            return "a number has at most 18 digits"
+        if isinstance(one, str) and flag.kind != "bool" and (fault := word_fault(flag, one)):
+            return fault
+    return None
 
 
 def read_yaml(path: str) -> PPOConfig:
@@ -72,12 +123,15 @@ def read_yaml(path: str) -> PPOConfig:
     flat = {key: None if value == "None" else value for key, value in _load(path).items()}
     problems = [_unknown(path, key) for key in flat if key not in flags()]
     known = {key: value for key, value in flat.items() if key in flags()}
+    faults = {key: fault for key, value in known.items() if (fault := _fault(flags()[key], value))}
+    for key, fault in faults.items():
+        problems.append(f"{path}: {key} {_shown(key, known[key])}: {fault}")
     try:
-        config = PPOConfig.model_validate(nest(known))
+        config = PPOConfig.model_validate(nest({key: value for key, value in known.items() if key not in faults}))
     except ValidationError as error:
-        for fault in error.errors():
-            key = ".".join(str(part) for part in fault["loc"])
-            problems.append(f"{path}: {key} {fault['input']!r}: {fault['msg']}")
+        for wrong in error.errors():
+            key = ".".join(str(part) for part in wrong["loc"])
+            problems.append(f"{path}: {key} {_shown(key, wrong['input'])}: {wrong['msg']}")
     if problems:
         raise ConfigError(problems)
     read = values(config)

@@ -130,6 +130,24 @@ def test_the_wandb_key_is_never_shown():
     assert secret not in line
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "logger.wandb.key: 123456789",
+        "logger: {wandb: {key: [123456789]}}",
+        "logger.wandb.key: !!int 123456789abc",
+        "logger.wandb.key: 123456789: 1",
+        "logger.wandb.key: {123456789: 1}",
+        "logger.wandb.key: [123456789",
+    ],
+)
+def test_the_wandb_key_in_a_wrong_yaml_file_is_not_shown(tmp_path, text):
+    file = tmp_path / "run.yaml"
+    file.write_text(text)
+    (line,) = problems_of("--config", str(file))
+    assert "123456789" not in line.replace(str(file), "")
+
+
 def test_yaml_gives_defaults_that_flags_override(tmp_path):
     file = tmp_path / "run.yaml"
     file.write_text("actor:\n  adam: {lr: 5e-7, betas: [0.8, 0.9]}\ntrain.seed: 1\nref.model_name_or_path: None\n")
@@ -150,6 +168,28 @@ def test_yaml_gives_defaults_that_flags_override(tmp_path):
         ("train: {seed: x}\n", "train.seed 'x'"),
         ("- a\n", "holds a list"),
         ("a: [\n", "expected the node content"),
+        ("train: {seed: true}\n", "train.seed True: true is no whole number"),
+        ("actor.adam.lr: true\n", "actor.adam.lr True: true is no number"),
+        ("actor.adam: {betas: [0.9, true]}\n", "actor.adam.betas [0.9, True]: true is no number"),
+        ("ds.zero_stage: true\n", "ds.zero_stage True: true is no whole number"),
+        ("data: {input_key: ''}\n", "data.input_key '': the value is empty"),
+        ("data: {label_key: ''}\n", "data.label_key '': the value is empty"),
+        ("eval.dataset: ''\n", "eval.dataset '': the value is empty"),
+        ("train.seed: '1_0'\n", "train.seed '1_0': '1_0' is no whole number"),
+        ("x: 2024-13-45\n", "line 1: x: written like YAML's type timestamp"),
+        ("\ntrain.seed: !!int abc\n", "line 2: train.seed: written like YAML's type int"),
+        ("train.seed: !!bool abc\n", "line 1: train.seed: written like YAML's type bool"),
+        ("a: [!!int abc]\n", "line 1: written like YAML's type int"),
+        ("a: [!!bool abc]\n", "line 1: written like YAML's type bool"),
+        ("train: {seed: {a: 1}}\n", "train.seed takes a value, not keys"),
+        ("train.seed: " + "9" * 5000 + "\n", "train.seed: written like YAML's type int"),
+        ("train.seed: 0x" + "f" * 5000 + "\n", "train.seed : a number has at most 18 digits"),
+        ("actor.adam.lr: " + "9" * 400 + "\n", "actor.adam.lr : a number has at most 18 digits"),
+        ("a: &x {b: *x}\n", "holds itself"),
+        ("a: &x [*x]\n", "no key a"),
+        ("data.input_key: &x [*x]\n", "data.input_key [[...]]"),
+        ("[" * 5000, "nested too deeply"),
+        ("a: " + "{a: " * 5000, "nested too deeply"),
         ("train: {seed: 1, seed: 2}\n", "key seed stands twice"),
         ("train: {seed: 1}\ntrain.seed: 2\n", "a key stands twice"),
     ],
