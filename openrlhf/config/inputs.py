@@ -7,6 +7,7 @@ from pathlib import Path
 from openrlhf.config.check_words import brief
 from openrlhf.config.disk import exists, expanded, is_file, unusable
 from openrlhf.config.draft import Draft
+from openrlhf.config.secret import without_login
 
 _DATA_SUFFIXES = (".json", ".jsonl", ".csv", ".parquet", ".arrow")
 
@@ -33,6 +34,12 @@ def _stands_for_a_path(name: str) -> bool:
 
 def _absolute(draft: Draft, name: str) -> str:
     return name if draft.ray_job or not exists(_local(draft, name)) else str(_local(draft, name).resolve())
+
+
+def _member(draft: Draft, name: str) -> str:
+    """`_absolute` inside a comma list: relative where a comma in the working directory's name would cut it."""
+    absolute = _absolute(draft, name)
+    return name if "," in absolute else absolute
 
 
 def _missing(name: str, what: str) -> str:
@@ -89,7 +96,10 @@ def _dataset(draft: Draft, flag: str, spec: str | None, probs: str | None) -> No
             draft.problem(f"--{flag} is missing: a file, folder or hub name of the prompts")
         return
     entries = [spec] if exists(_local(draft, spec)) else [part.strip() for part in spec.split(",")]
-    draft.set(flag, ",".join(_entry(draft, flag, entry) for entry in entries))
+    if len(entries) == 1 and exists(_local(draft, spec)):
+        draft.set(flag, _absolute(draft, spec))  # taken whole wherever it is read, even with a comma in it
+    else:
+        draft.set(flag, ",".join(_entry(draft, flag, entry) for entry in entries))
     if probs is None:
         return
     if len(entries) == 1:
@@ -101,14 +111,14 @@ def _dataset(draft: Draft, flag: str, spec: str | None, probs: str | None) -> No
 def _entry(draft: Draft, flag: str, entry: str) -> str:
     """One dataset of the comma list, `path`, `path@dir` or a hub name, checked; absolute where it lies on disk."""
     if exists(_local(draft, entry)):
-        return _absolute(draft, entry)
+        return _member(draft, entry)
     name, at, inner = entry.rpartition("@") if "@" in entry.strip("@") else (entry, "", "")
     if exists(_local(draft, name)):
         if not exists(_local(draft, name) / inner):
             draft.problem(f"--{flag} {entry}: {name} holds no {inner}")
     elif not name or _stands_for_a_path(name) or name.endswith(_DATA_SUFFIXES):
         draft.problem(f"--{flag} {_missing(entry, 'file or folder')}")
-    return _absolute(draft, name) + at + inner
+    return _member(draft, name) + at + inner
 
 
 def _check_probs(draft: Draft, probs: str, datasets: int) -> None:
@@ -128,26 +138,32 @@ def _reward(draft: Draft) -> None:
     if draft.config.train.agent_func_path is not None:
         if reward.remote_url is not None:
             draft.warn(
-                f"--reward.remote_url {reward.remote_url} is switched off: --train.agent_func_path gives the rewards"
+                f"--reward.remote_url {_address(reward.remote_url)} is switched off: "
+                "--train.agent_func_path gives the rewards"
             )
             draft.set("reward.remote_url", None)
         return
-    if not reward.sources:
+    url = reward.remote_url or ""
+    sources = (url,) if url and is_file(_local(draft, url)) else reward.sources
+    if not sources:
         for_eval = ", and --eval.dataset needs it too" if draft.config.eval.dataset else ""
         if reward.model_name_or_path is None:
             draft.problem(
                 f"--reward.remote_url is missing: a Python file with reward_func, or an http address{for_eval}"
             )
         return
-    addresses = [source for source in reward.sources if source.startswith(("http://", "https://"))]
-    if len(addresses) == len(reward.sources):
+    if all(source.startswith(("http://", "https://")) for source in sources):
         return
-    if len(reward.sources) > 1:
-        draft.problem(f"--reward.remote_url {reward.remote_url}: several sources must all be http addresses")
-    elif not reward.sources[0].endswith(".py"):
-        draft.problem(f"--reward.remote_url {reward.remote_url}: neither a .py file nor an http:// or https:// address")
+    if len(sources) > 1:
+        draft.problem(f"--reward.remote_url {_address(url)}: several sources must all be http addresses")
+    elif not sources[0].endswith(".py"):
+        draft.problem(f"--reward.remote_url {_address(url)}: neither a .py file nor an http:// or https:// address")
     else:
-        _reward_file(draft, reward.sources[0])
+        _reward_file(draft, sources[0])
+
+
+def _address(url: str) -> str:
+    return brief(without_login(url))
 
 
 def _reward_file(draft: Draft, name: str) -> None:

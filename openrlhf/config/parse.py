@@ -17,8 +17,9 @@ from openrlhf.config.legacy import RENAMED, translate
 from openrlhf.config.names import nearest
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import Flag, flags, flatten, nest, values
+from openrlhf.config.secret import SECRETS, without_login
 from openrlhf.config.tokens import Given, split
-from openrlhf.config.yaml_file import SECRETS, read_yaml
+from openrlhf.config.yaml_file import read_yaml
 
 PROGRAM = "train_ppo_ray"
 
@@ -89,7 +90,7 @@ def _setting(entry: Given, known: Mapping[str, Flag]) -> _Setting | str:
     if flag is None:
         return _unknown(entry, known)
     words = ("***",) if flag.path in SECRETS else entry.values
-    shown = " ".join([entry.typed, *(repr(brief(word)) for word in words)])
+    shown = " ".join([entry.typed, *(repr(brief(without_login(word))) for word in words)])
     if flag.kind != "bool":
         fault = check_words(flag, entry.values)
         return f"{shown}: {fault}" if fault else _Setting(flag, entry.values, shown)
@@ -133,7 +134,7 @@ def parse_ppo(argv: Sequence[str]) -> ParsedArgs:
     if {"-h", "--help"} & set(argv):
         _tyro(["--help"], PPOCommand())
     found, stray = split(argv)
-    problems = [f"{word!r} belongs to no flag; flags start with --" for word in stray]
+    problems = [f"{brief(without_login(word))!r} belongs to no flag; flags start with --" for word in stray]
     found, warnings, faults = translate(found)
     problems += faults
     settings = _gather(found, warnings, problems)

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from openrlhf.config.base import Section
+from openrlhf.config.disk import expanded, is_file
 
 
 class RewardConfig(Section):
@@ -37,5 +38,7 @@ class RewardConfig(Section):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The comma list of `remote_url`, split; empty when it is None."""
+        """The comma list of `remote_url`, split; a file of that name is taken whole. Empty when it is None."""
+        if self.remote_url and is_file(expanded(self.remote_url)):
+            return (self.remote_url,)
         return tuple(part.strip() for part in (self.remote_url or "").split(",") if part.strip())

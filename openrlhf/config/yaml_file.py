@@ -12,8 +12,7 @@ from openrlhf.config.legacy import RENAMED
 from openrlhf.config.names import nearest
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import Flag, flags, flatten, nest, values
-
-SECRETS = ("logger.wandb.key",)
+from openrlhf.config.secret import SECRETS, without_login
 
 
 def to_yaml(config: PPOConfig) -> str:
@@ -99,7 +98,7 @@ def _shown(key: str, value: Any) -> str:
     if key.startswith(SECRETS):
         return "***"
     # repr() of a number of thousands of digits raises.
-    return "" if isinstance(value, int) and abs(value) >= 10**18 else brief(repr(value))
+    return "" if isinstance(value, int) and abs(value) >= 10**18 else brief(without_login(repr(value)))
 
 
 def _fault(flag: Flag, value: Any) -> str | None:

@@ -17,6 +17,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
+from openrlhf.config.secret import without_login
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.normalise import EXPECTED, normalise
 from openrlhf.reward.tally import Tally
@@ -102,10 +103,10 @@ class HttpReward:
                 body = await _read(response, where)
         except _RETRIED as error:
             timed_out = isinstance(error, TimeoutError)
-            what = f"no answer within {self._timeout.total:g} s" if timed_out else f"{type(error).__name__}: {error}"
+            what = f"no answer within {self._timeout.total:g} s" if timed_out else _described(error)
             raise _TryAgain(f"{where}: {what}") from error
         except aiohttp.ClientError as error:  # what answers there does not speak HTTP, or redirects in circles
-            raise RewardError(f"{where}: {type(error).__name__}: {error}; expected an HTTP server") from error
+            raise RewardError(f"{where}: {_described(error)}; expected an HTTP server") from error
         if response.status >= 500 or response.status == 429:
             raise _TryAgain(f"{where}: status {response.status}, {_start(body)}")
         if response.method != "POST":
@@ -149,13 +150,20 @@ def _start(body: str, limit: int = 120) -> str:
     return f"body {text!r}" if len(text) <= limit else f"body starting {text[:limit]!r}"
 
 
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {without_login(str(error))}"
+
+
 def _checked(url: str) -> URL:
+    shown_url = repr(without_login(url))
     try:
         parsed = URL(url.strip())
     except ValueError as error:
-        raise RewardError(f"reward server {url!r}: {error}") from error
+        # Its words may quote a part of the password, and so would the chained error.
+        reason = "no valid address" if "@" in url else str(error)
+        raise RewardError(f"reward server {shown_url}: {reason}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise RewardError(f"reward server {url!r}: an address starts with http:// or https:// and names a host")
+        raise RewardError(f"reward server {shown_url}: an address starts with http:// or https:// and names a host")
     return parsed
 
 

@@ -1,6 +1,7 @@
 """The reward source that `--reward.remote_url` names."""
 
 from openrlhf.config.reward import RewardConfig
+from openrlhf.config.secret import without_login
 from openrlhf.interfaces import RewardSource
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.http import HttpReward
@@ -26,6 +27,6 @@ def make_reward(reward: RewardConfig, timeout_s: float = 180.0) -> RewardSource:
     if len(sources) == 1 and sources[0].endswith(".py"):
         return PythonReward(sources[0], timeout_s=timeout_s)
     raise RewardError(
-        f"{FLAG} {reward.remote_url!r} is neither one Python file (a path that ends in .py) nor addresses of reward "
-        "servers (each starting with http:// or https://, separated by commas)"
+        f"{FLAG} {without_login(reward.remote_url or '')!r} is neither one Python file (a path that ends in .py) nor "
+        "addresses of reward servers (each starting with http:// or https://, separated by commas)"
     )

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from openrlhf.config.disk import expanded
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.normalise import normalise
 from openrlhf.reward.tally import Tally
@@ -42,7 +43,7 @@ class PythonReward:
     """
 
     def __init__(self, path: str | Path, timeout_s: float = 180.0, concurrency: int = 32) -> None:
-        self.path = Path(path).expanduser().absolute()
+        self.path = expanded(str(path)).absolute()
         self._function = _find_function(self.path)
         self._timeout_s = timeout_s
         self._concurrency = concurrency

@@ -7,6 +7,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+from openrlhf.config.disk import exists, expanded, is_file
 from openrlhf.reward.errors import RewardError
 
 
@@ -19,9 +20,9 @@ def load_module(path: Path) -> ModuleType:
     Raises:
         RewardError: no such file; not a `.py` file; its code raised, with the line.
     """
-    path = path.expanduser().absolute()
-    if not path.is_file():
-        raise RewardError(f"reward file {path}: {'is a folder' if path.is_dir() else 'does not exist'}")
+    path = expanded(str(path)).absolute()
+    if not is_file(path):
+        raise RewardError(f"reward file {path}: {'is a folder' if exists(path) else 'does not exist'}")
     name = f"openrlhf_reward_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

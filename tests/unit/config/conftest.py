@@ -44,11 +44,12 @@ def resolved(workplace: Path) -> Callable[..., Resolution]:
         packages: tuple[str, ...] = ("tensorboard",),
         runs_ray: bool = False,
         cpu_has_bf16: bool = True,
+        root: Path | None = None,
     ) -> Resolution:
         flat = BASE | (changes or {})
         config = PPOConfig.model_validate(nest({path: value for path, value in flat.items() if value is not None}))
         machine = Machine(gpus, frozenset(packages), runs_ray, cpu_has_bf16)
-        return resolve(config, environ or {}, machine, workplace)
+        return resolve(config, environ or {}, machine, root or workplace)
 
     return run
 

@@ -148,6 +148,12 @@ def test_the_wandb_key_in_a_wrong_yaml_file_is_not_shown(tmp_path, text):
     assert "123456789" not in line.replace(str(file), "")
 
 
+def test_a_password_in_an_address_is_not_shown():
+    (line,) = problems_of("--reward.remote_url", "http://u:pw@a", "--reward.remote_url", "http://u:pw@b")
+    assert "pw" not in line
+    assert "'http://***@b'" in line
+
+
 def test_yaml_gives_defaults_that_flags_override(tmp_path):
     file = tmp_path / "run.yaml"
     file.write_text("actor:\n  adam: {lr: 5e-7, betas: [0.8, 0.9]}\ntrain.seed: 1\nref.model_name_or_path: None\n")

@@ -165,6 +165,29 @@ def test_http_addresses_pass(resolved):
     assert config.reward.sources == ("http://a:1/x", "https://b")
 
 
+@pytest.mark.parametrize("source", ["ftp://user:pw@a", "http://user:pw@a,reward.py", "https://user:p@pw@a/x,b"])
+def test_a_password_in_an_address_is_not_shown(problems, source):
+    (line,) = problems({"reward.remote_url": source})
+    assert "pw" not in line
+    assert "://***@a" in line
+
+
+def test_a_comma_in_the_working_directory_cuts_no_path(resolved, workplace):
+    root = workplace / "a,b"
+    (root / "set/part").mkdir(parents=True)
+    for name in ("prompts.jsonl", "reward.py"):
+        (root / name).write_bytes((workplace / name).read_bytes())
+
+    def run(**changes):
+        return resolved({"actor.model_name_or_path": str(workplace / "model")} | changes, root=root).config
+
+    config = run()
+    assert config.reward.sources == (str(root / "reward.py"),)
+    assert config.data.prompt_dataset == str(root / "prompts.jsonl")
+    # In a list, and with @, the absolute path would be cut at its comma.
+    assert run(**{"data.prompt_dataset": "prompts.jsonl,set@part"}).data.prompt_dataset == "prompts.jsonl,set@part"
+
+
 def test_evaluation_needs_a_reward(problems):
     (line,) = problems({"reward.remote_url": None, "eval.dataset": "prompts.jsonl", "eval.steps": 1})
     assert "--eval.dataset needs it too" in line

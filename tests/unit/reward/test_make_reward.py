@@ -46,3 +46,26 @@ def test_an_address_without_a_host_is_refused(value):
 async def test_a_missing_file_is_an_early_error():
     with pytest.raises(RewardError, match=r"no/such/file\.py: does not exist"):
         make_reward(RewardConfig(remote_url="no/such/file.py"))
+
+
+@pytest.mark.parametrize(
+    "value", ["http://user:pw@x:abc/", "http://user:p@pw@x:abc/", "http://user:pw@", "ftp://u:pw@x"]
+)
+def test_a_password_in_a_bad_address_is_not_shown(value):
+    with pytest.raises(RewardError) as caught:
+        make_reward(RewardConfig(remote_url=value))
+    assert "pw" not in str(caught.value)
+    assert "://***@" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".py", "a\0b.py", "~nobody-of-that-name/r.py"])
+async def test_a_name_that_no_file_can_have_does_not_exist(name):
+    with pytest.raises(RewardError, match="does not exist"):
+        make_reward(RewardConfig(remote_url=name))
+
+
+async def test_a_file_with_a_comma_in_its_path_is_one_source(tmp_path):
+    folder = tmp_path / "a,b"
+    folder.mkdir()
+    (folder / "r.py").write_text("def reward_func(queries, prompts, labels): return 1\n")
+    assert isinstance(make_reward(RewardConfig(remote_url=str(folder / "r.py"))), PythonReward)
