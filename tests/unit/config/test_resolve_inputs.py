@@ -55,7 +55,7 @@ def test_a_folder_without_a_model(problems, workplace):
 def test_a_name_that_no_path_can_have_is_one_short_line(problems, flag, name, end):
     (line,) = problems({"eval.dataset": "prompts.jsonl", "eval.steps": 1, flag: name + end})
     assert line.startswith(f"--{flag} ")
-    assert len(line) < 300 or flag == "reward.remote_url"
+    assert len(line) < 300
 
 
 def test_a_long_list_of_hub_names_passes(resolved):
