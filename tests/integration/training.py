@@ -85,7 +85,13 @@ def marked_environment() -> Iterator[dict[str, str]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     try:
-        yield environment | {MARK: mark, "RAY_TMPDIR": ray_folder, "PATH": path, "HF_HUB_OFFLINE": "1"}
+        yield environment | {
+            MARK: mark,
+            "RAY_TMPDIR": ray_folder,
+            "RAY_AUTH_MODE": "disabled",  # else `ray start` wants a token as soon as one lies in the home folder
+            "PATH": path,
+            "HF_HUB_OFFLINE": "1",
+        }
     finally:
         for process in marked(mark):
             process.kill()
