@@ -225,6 +225,8 @@ def test_a_submitted_ray_job_trains_and_another_seed_samples_otherwise(inputs, r
             timeout=60,
         )
         assert "Total: 0" in listed.stdout or "No resource" in listed.stdout, listed.stdout + listed.stderr
+        cluster.process.terminate()  # Ray ends its own agents only when it is asked to go
+        cluster.wait(60)
     assert (tmp_path / "run/model.safetensors").is_file()
     assert rewards_of(tmp_path / "run") != rewards_of(repeated_run)
 
