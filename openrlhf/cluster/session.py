@@ -75,7 +75,8 @@ def _join(address: str, runtime_env: dict[str, dict[str, str]]) -> None:
 
 def _start_local(device: str, runtime_env: dict[str, dict[str, str]]) -> None:
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # an actor without GPUs keeps its environment as it is
-    os.environ["RAY_worker_niceness"] = "0"  # Ray's own 15 lets every other program of the machine starve the run
+    # Ray's own 15 lets every other program of the machine starve the run. The spelling is Ray's.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
     try:
         ray.init(
             address="local",
