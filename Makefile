@@ -20,7 +20,7 @@ test: setup  ## unit, contract and integration tests (real Ray, vLLM and DeepSpe
 test-all: setup  ## everything, the long proofs too
 	pytest -q tests
 
-check: setup  ## ruff, types, docs, architecture, unit tests: no engine, under a minute
+check: setup  ## ruff, types, docs, architecture, unit tests: no engine, about a minute and a half on two cores
 	ruff check .
 	ruff format --check .
 	mypy openrlhf tools examples/quickstart
