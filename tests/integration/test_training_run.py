@@ -44,6 +44,17 @@ def assert_finished(run: Run) -> None:
     assert run.process.returncode == 0, run.stderr[-4000:] + run.stdout[-2000:]
 
 
+# What the full run and its repetition train on; they must not differ in it.
+OBJECTIVE = {
+    "algo__kl__init_coef": 0.01,
+    "algo__kl__use_loss": True,
+    "algo__kl__estimator": "k2",
+    "actor__entropy_coef": 0.0,
+    "algo__advantage__is_correction_enable": True,
+    "algo__advantage__is_correction_type": "icepop",
+}
+
+
 @pytest.fixture(scope="module")
 def full_run(inputs, tmp_path_factory) -> tuple[Path, Run]:
     """The run that most tests look at: reference model, KL loss, entropy, correction, evaluation, all at once."""
@@ -51,12 +62,7 @@ def full_run(inputs, tmp_path_factory) -> tuple[Path, Run]:
     (folder / "held_out.jsonl").write_text('{"input": "say", "label": "x"}\n{"input": "tell", "label": "y"}\n')
     flags = inputs.flags(
         folder / "run",
-        algo__kl__init_coef=0.01,
-        algo__kl__use_loss=True,
-        algo__kl__estimator="k2",
-        actor__entropy_coef=0.0,
-        algo__advantage__is_correction_enable=True,
-        algo__advantage__is_correction_type="icepop",
+        **OBJECTIVE,
         eval__dataset=folder / "held_out.jsonl",
         eval__steps=1,
         eval__at_start=True,
@@ -169,12 +175,7 @@ def repeated_run(inputs, full_run, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("again")
     flags = inputs.flags(
         folder / "run",
-        algo__kl__init_coef=0.01,
-        algo__kl__use_loss=True,
-        algo__kl__estimator="k2",
-        actor__entropy_coef=0.0,
-        algo__advantage__is_correction_enable=True,
-        algo__advantage__is_correction_type="icepop",
+        **OBJECTIVE,
         **REPEATABLE,
     )
     run = train(flags, folder / "log")
