@@ -5,7 +5,7 @@ from typing import Literal
 
 from openrlhf.config.algo import AlgoConfig
 from openrlhf.config.data import DataConfig
-from openrlhf.config.model import ActorConfig, RefConfig
+from openrlhf.config.model import ActorConfig, CriticConfig, RefConfig
 from openrlhf.config.reward import RewardConfig
 from openrlhf.config.rollout import SyncBackend, VllmConfig
 from openrlhf.config.run import ClusterConfig
@@ -48,7 +48,11 @@ class SyncSpec:
 
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
-    """The trained policy. `total_steps` is the number of optimiser steps that the schedule spans."""
+    """The trained policy.
+
+    `total_steps` is the number of optimiser steps that the schedule spans, `response_limit` the most tokens of a
+    response (the length by which a `constant` loss aggregation divides).
+    """
 
     actor: ActorConfig
     ds: DsConfig
@@ -59,6 +63,7 @@ class PolicySpec:
     total_steps: int
     sync: SyncSpec
     collective_timeout: float  # seconds that a rank waits for the others
+    response_limit: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,43 @@ class ReferenceSpec:
     ds: DsConfig
     train: TrainConfig
     temperature: float
+    device: Device
+    collective_timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class CriticSpec:
+    """The value model of GAE, trained beside the policy; `total_steps` and `response_limit` as in PolicySpec.
+
+    Its losses become one number as the actor's do. `calibrated`: values are put on the scale that the checkpoint's
+    config records (its `mean` and `std`), as the rewards of a reward model are with --reward.normalize_enable.
+    """
+
+    critic: CriticConfig
+    ds: DsConfig
+    train: TrainConfig
+    loss_aggregation: Literal["token", "sequence", "constant"]
+    response_limit: int
+    calibrated: bool
+    device: Device
+    total_steps: int
+    collective_timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class RewardSpec:
+    """The frozen reward models: their weighted sum is the reward of a sequence.
+
+    `policy_model` and `data` tell whose token ids arrive; a reward model with another vocabulary reads their text.
+    """
+
+    models: tuple[str, ...]
+    weights: tuple[float, ...]  # one per model
+    reward: RewardConfig
+    ds: DsConfig
+    train: TrainConfig
+    policy_model: str
+    data: DataConfig
     device: Device
     collective_timeout: float
 
@@ -94,3 +136,5 @@ class ClusterSpec:
     reference: ReferenceSpec | None  # None: the KL coefficient is 0
     engine: EngineSpec
     cluster: ClusterConfig
+    critic: CriticSpec | None = None  # None: the estimator needs no values
+    reward: RewardSpec | None = None  # None: rewards come from a function or a server
