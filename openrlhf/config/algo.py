@@ -5,7 +5,7 @@ from typing import Literal
 from openrlhf.config.base import Section
 
 EstimatorName = Literal["gae", "reinforce", "rloo", "reinforce_baseline", "group_norm", "dr_grpo"]
-CorrectionType = Literal["tis", "icepop", "seq-mask-tis"]
+CorrectionType = Literal["tis", "icepop", "seq-mask-tis", "seq-tis"]
 KlEstimator = Literal["k1", "k2", "k3"]
 
 
@@ -18,14 +18,14 @@ class AdvantageConfig(Section):
     gamma: float = 1.0
     """Discount per token, 0 to 1; used by gae and reinforce."""
     lambd: float = 1.0
-    """Lambda of GAE, 0 to 1."""
+    """Lambda of GAE, 0 to 1: lower values lean more on the critic."""
     no_std_norm: bool = False
     """Batch normalisation of advantages subtracts the mean but does not divide by the deviation."""
     is_correction_enable: bool = False
     """Weigh token losses by the trainer's probability over the engine's, against their mismatch."""
     is_correction_type: CorrectionType = "tis"
-    """Weights outside the thresholds are clamped (tis) or zeroed (icepop), or a whole sequence is left out by its
-    mean ratio (seq-mask-tis)."""
+    """Weights outside the thresholds are clamped (tis) or zeroed (icepop); a whole sequence is left out by its mean
+    ratio (seq-mask-tis), or weighed by one clamped ratio (seq-tis)."""
     is_correction_threshold: tuple[float, float] = (0.5, 5.0)
     """Lowest and highest weight."""
 
@@ -63,6 +63,7 @@ class AlgoConfig(Section):
     kl: KlConfig = KlConfig()
     bad_examples: BadExamplesConfig = BadExamplesConfig()
     dynamic_filtering_enable: bool = False
-    """Drop groups whose mean score is outside dynamic_filtering_range and draw new prompts for them."""
+    """Drop groups whose mean score is outside dynamic_filtering_range, or that hold a sample without a verdict, and
+    draw a new prompt for each while the episode has any."""
     dynamic_filtering_range: tuple[float, float] = (0.0, 1.0)
     """Mean scores to keep, both bounds exclusive."""

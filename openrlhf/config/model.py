@@ -35,9 +35,9 @@ class MuonConfig(Section):
     momentum: float = 0.95
     """Momentum of the 2-D weights."""
     ns_steps: int = 5
-    """Newton-Schulz iterations per update."""
+    """Newton-Schulz iterations per update. DeepSpeed always takes 5."""
     nesterov: bool = True
-    """Nesterov momentum."""
+    """Nesterov momentum. DeepSpeed always uses it."""
 
 
 class ActorConfig(Section):
@@ -68,11 +68,13 @@ class ActorConfig(Section):
     """PPO clip range below and above a ratio of 1, e.g. `0.2 0.28`. None: eps_clip on both sides."""
     dual_clip: float | None = None
     """Bound c > 1 on the loss of tokens with a negative advantage A, at -c*A (typical 3). None: no bound."""
-    policy_loss_type: Literal["ppo", "gspo"] = "ppo"
-    """Policy loss: token ratios (ppo) or one ratio per sequence (gspo)."""
+    policy_loss_type: Literal["ppo", "gspo", "cispo"] = "ppo"
+    """Policy loss: clipped token ratios (ppo), one clipped ratio per sequence (gspo), or clipped token ratios as
+    constant weights of the log-probabilities (cispo)."""
     loss_aggregation: Literal["token", "sequence", "constant"] = "token"
     """How token losses become one number: mean over all tokens of the optimiser step, mean over sequences of their
-    token means, or division by a constant length."""
+    token means, or sum over tokens divided by sequences times rollout.max_new_tokens (constant). gspo takes sequence,
+    and only that."""
     entropy_coef: float | None = None
     """Weight of the entropy bonus. 0: entropy is only logged. None: not computed."""
     aux_loss_coef: float = 0.0
@@ -86,14 +88,14 @@ class ActorConfig(Section):
 
 
 class CriticConfig(Section):
-    """The value model of PPO with GAE."""
+    """The value model of PPO with GAE. It exists only with algo.advantage.estimator gae."""
 
     model_name_or_path: str | None = None
-    """Hugging Face name or local folder the critic starts from."""
+    """Hugging Face name or local folder the critic starts from. None: the first reward model, else the actor's."""
     num_nodes: int = 1
     """Nodes that train the critic."""
     num_gpus_per_node: int | None = None
-    """GPUs per node that train the critic; on CPU, processes per node."""
+    """GPUs per node that train the critic; on CPU, processes per node. None: as many as the actor."""
     optim: Literal["adam", "muon"] = "adam"
     """Optimiser."""
     adam: CriticAdamConfig = CriticAdamConfig()
@@ -109,9 +111,9 @@ class CriticConfig(Section):
     value_clip: float = 0.5
     """How far a value may move from the one recorded with the rollout."""
     freezing_steps: int = -1
-    """Steps at the start in which only the critic is trained; -1: none."""
+    """Rollouts at the start in which only the critic is trained; -1 or 0: none."""
     save_value_network: bool = False
-    """Save the critic at the end, beside the actor."""
+    """Save the critic at the end, in a folder named like ckpt.output_dir with `_critic` after it."""
 
 
 class RefConfig(Section):

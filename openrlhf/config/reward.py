@@ -10,7 +10,9 @@ class RewardConfig(Section):
     """The reward source and the shaping of raw rewards."""
 
     model_name_or_path: str | None = None
-    """Hugging Face name or local folder of a trained reward model."""
+    """Hugging Face name or local folder of a trained reward model; commas separate several, whose scores are added."""
+    model_weights: tuple[float, ...] | None = None
+    """Weight of each reward model in the sum. None: 1 each."""
     remote_url: str | None = None
     """A Python file with `reward_func(queries, prompts, labels)`, or one or more http addresses of reward servers,
     separated by commas and used in turn."""
@@ -22,19 +24,24 @@ class RewardConfig(Section):
     abort_after: int | None = None
     """Stop the run after so many samples without a verdict in a row. None: never."""
     normalize_enable: bool = False
-    """Normalise rewards by their running mean and standard deviation."""
+    """Normalise rewards by the mean and standard deviation of all rewards of the run so far."""
     overlong_buffer_len: float | None = None
-    """Responses longer than rollout.max_new_tokens minus this many tokens are penalised. None: off."""
+    """Responses longer than rollout.max_new_tokens (or data.max_len) minus this many tokens are penalised. None: off."""
     overlong_penalty_factor: float = 1.0
     """Penalty at the very end of the overlong buffer."""
     stop_properly_penalty_coef: float | None = None
-    """For truncated responses: a factor on the reward (0 to 1), or the reward itself (negative). None: off."""
+    """For truncated responses: a factor (0 to 1) on a reward above 0, or the reward itself (negative). None: off."""
     offload: bool = False
     """Keep the reward model's weights in CPU memory between its forward passes."""
     num_nodes: int = 1
     """Nodes that hold the reward model."""
     num_gpus_per_node: int | None = None
-    """GPUs per node that hold the reward model; on CPU, processes per node."""
+    """GPUs per node that hold the reward model; on CPU, processes per node. None: as many as the actor."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The comma list of `model_name_or_path`, split. Empty when it is None."""
+        return tuple(part.strip() for part in (self.model_name_or_path or "").split(",") if part.strip())
 
     @property
     def sources(self) -> tuple[str, ...]:

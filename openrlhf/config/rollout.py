@@ -26,7 +26,8 @@ class RolloutConfig(Section):
     top_p: float = 1.0
     """Sampling keeps the most likely tokens up to this probability mass, over 0 to 1."""
     vllm_generate_batch_size: int | None = None
-    """Prompts sent to the engines at once. None: rollout.batch_size; more is oversampling, which comes later."""
+    """Prompts sent to the engines at once. None: rollout.batch_size; more is oversampling and needs
+    train.async_enable."""
 
 
 class VllmConfig(Section):

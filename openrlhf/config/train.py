@@ -87,7 +87,7 @@ class DsConfig(Section):
     """Compute a prompt once for all its samples in a packed micro-batch, where the attention kernel allows it (sdpa or
     eager, full attention). Same numbers, fewer tokens."""
     enable_sleep: bool = False
-    """Move the trainer's states off the GPU while the engines generate. Not built yet: switched off with a warning."""
+    """Move the trainer's states off the GPU while the engines generate. Needs train.colocate_all."""
     deepcompile: bool = False
     """DeepSpeed's graph compilation."""
     value_head_prefix: str = "score"
