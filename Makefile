@@ -17,8 +17,10 @@ quickstart: setup  ## train SmolLM2-135M on a small task and score it before and
 test: setup  ## unit, contract and integration tests (real Ray, vLLM and DeepSpeed): under 20 minutes
 	pytest -q -m "not slow and not gpu" tests
 
-test-all: setup  ## everything, the long proofs too
-	pytest -q tests
+test-all: setup  ## everything, the long proofs too; keeps what they print in docs/proofs
+	@mkdir -p runs
+	KEEP_PROOFS=yes bash -o pipefail -c 'pytest -q -rA tests 2>&1 | tee runs/test-all.txt'
+	@tail -n 400 runs/test-all.txt | grep -E '^(PASSED|FAILED|ERROR|=)' > docs/proofs/test-all.txt
 
 check: setup  ## ruff, types, docs, architecture, unit tests: no engine, about a minute and a half on two cores
 	ruff check .

@@ -13,7 +13,7 @@ DATA=${DATA:-runs/data/$NAME}
 RUN=${RUN:-runs/$NAME}
 SEED=${SEED:-42}
 LR=${LR:-2e-5}
-STEPS=${STEPS:-12}
+STEPS=${STEPS:-10}
 MAX_NEW_TOKENS=${MAX_NEW_TOKENS:-24}
 HERE=examples/quickstart
 # Prompts are chat messages, unless the example says CHAT=no.
@@ -50,7 +50,7 @@ python3 -m openrlhf.cli.train_ppo_ray \
    \
    --train.batch_size 64 \
    --train.dynamic_batch_enable \
-   --train.max_tokens_per_gpu 4096 \
+   --train.max_tokens_per_gpu 1024 \
    --train.max_steps "$STEPS" \
    --train.seed "$SEED" \
    --actor.adam.lr "$LR" \
@@ -59,7 +59,7 @@ python3 -m openrlhf.cli.train_ppo_ray \
    --vllm.enforce_eager \
    \
    --eval.dataset "$DATA/test.jsonl" \
-   --eval.steps 6 \
+   --eval.steps 5 \
    --eval.at_start \
    --eval.temperature 1.0 \
    --eval.n_samples_per_prompt 1 \

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.proofs import keep
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(2700)]
 
@@ -18,6 +20,9 @@ def quickstart(run: Path, *flags: str, **settings: str) -> list[dict]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+KEPT = ("score_before.json", "score_after.json", "metrics.jsonl", "reward_curve.png")
+
+
 def scores(run: Path) -> tuple[dict, dict]:
     before, after = (json.loads((run / f"score_{when}.json").read_text()) for when in ("before", "after"))
     return before, after
@@ -27,6 +32,7 @@ def scores(run: Path) -> tuple[dict, dict]:
 def test_the_model_learns_the_task_within_twenty_steps(tmp_path, seed):
     run = tmp_path / "run"
     rows = quickstart(run, SEED=seed)
+    keep(f"quickstart/seed_{seed}", [run / name for name in KEPT])
     before, after = scores(run)
     assert before["sampled"] < 0.5
     assert after["sampled"] >= 0.9
@@ -41,6 +47,7 @@ def test_the_model_learns_the_task_within_twenty_steps(tmp_path, seed):
 def test_without_a_learning_rate_the_score_stays(tmp_path):
     run = tmp_path / "run"
     quickstart(run, LR="0", STEPS="3")
+    keep("quickstart/learning_rate_0", [run / name for name in KEPT])
     before, after = scores(run)
     # The exported weights are the ones it began with, so the greedy answers are the same, up to nothing.
     assert after["greedy"] == before["greedy"]
@@ -55,3 +62,13 @@ def test_the_same_seed_gives_the_same_rewards(tmp_path):
     first, second = ([row.get("rollout/reward_mean") for row in run] for run in rows)
     assert any(first)
     assert first == second
+
+
+def test_the_harder_example_learns(tmp_path):
+    """Dates in words to ISO dates: its curve is kept, and the bar is low, for it is the harder one."""
+    run = tmp_path / "run"
+    environment = os.environ | {"RUN": str(run), "DATA": str(run.parent / "data"), "SEED": "0"}
+    subprocess.run([ROOT / "examples" / "dates" / "run.sh"], env=environment, check=True, timeout=2600)
+    keep("dates/seed_0", [run / name for name in KEPT])
+    before, after = scores(run)
+    assert after["sampled"] > before["sampled"] + 0.1
