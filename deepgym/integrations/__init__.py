@@ -1,0 +1,1 @@
+"""Doors for trainers: an HTTP router for OpenRLHF, reward functions for TRL and verl."""

@@ -1,0 +1,124 @@
+"""Stand-ins for deepgym's sandbox, and a clock that nobody waits for."""
+
+import asyncio
+import random
+import selectors
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from deepgym.models import Case, CaseOutcome, Environment, ErrorType, RunResult, Verifier
+from deepgym.sandbox.base import StepOutcome
+
+T = TypeVar("T")
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    """Where a loop would sleep, its clock jumps instead."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
+        if timeout is None:
+            return super().select(10.0)  # another thread's turn; a test that hangs here ends with the test's time-out
+        self.now += timeout
+        return []
+
+
+class VirtualClockLoop(asyncio.SelectorEventLoop):
+    """An event loop on which 150 seconds pass at once."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.now
+
+
+def run_virtual(main: Coroutine[Any, Any, T]) -> T:
+    """Run to the end on a virtual clock that starts at 0."""
+    with asyncio.Runner(loop_factory=VirtualClockLoop) as runner:
+        return runner.run(main)
+
+
+def environment(name: str = "add", **changes: Any) -> Environment:
+    """A function task with one case."""
+    verifier = Verifier(cases=_one_case, judge=_equal)
+    fields: dict[str, Any] = {
+        "name": name,
+        "title": "Add",
+        "task": "Add two numbers.",
+        "kind": "function",
+        "language": "python",
+        "entry": "add",
+        "verifier": verifier,
+        "difficulty": "easy",
+        "domain": "arithmetic",
+    }
+    return Environment(**fields | changes)
+
+
+def _one_case(rng: random.Random) -> Sequence[Case]:
+    return [Case("one", expected=3, args=(1, 2))]
+
+
+def _equal(case: Case, outcome: StepOutcome) -> bool:
+    return bool(outcome.value == case.expected)
+
+
+def verdict(score: float, **changes: Any) -> RunResult:
+    """A run with a verdict: two cases, both passed iff the score is 1."""
+    cases = (CaseOutcome("first", True, 1.0), CaseOutcome("second", score == 1.0, float(score == 1.0)))
+    return RunResult(score, score == 1.0, True, **{"cases": cases} | changes)
+
+
+def no_verdict(error_type: ErrorType) -> RunResult:
+    return RunResult(float("nan"), False, False, error_type=error_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a FakeGym's run does: wait in the gym's own queue, then work, then end."""
+
+    end: RunResult | BaseException
+    seconds: float = 0.0
+    queued: float = 0.0
+    dying: float = 0.0  # seconds from its kill to its end
+
+
+@dataclass
+class FakeGym:
+    """Implements Gym from a table: the answer names its runs, one after the other; the last one repeats."""
+
+    runs: Mapping[str, Sequence[Run]] = field(default_factory=dict)
+    default: Callable[[str], Run] = lambda answer: Run(verdict(1.0))
+    calls: list[tuple[str, float]] = field(default_factory=list)  # answer and loop time
+    killed: list[str] = field(default_factory=list)
+    running: int = 0
+    most_at_once: int = 0
+
+    async def arun(self, env: Environment, answer: str, *, on_start: Callable[[], None] | None = None) -> RunResult:
+        before = sum(called == answer for called, _ in self.calls)
+        self.calls.append((answer, asyncio.get_running_loop().time()))
+        table = self.runs.get(answer)
+        run = table[min(before, len(table) - 1)] if table else self.default(answer)
+        self.running += 1
+        self.most_at_once = max(self.most_at_once, self.running)
+        try:
+            await asyncio.sleep(run.queued)
+            if on_start is not None:
+                on_start()
+            await asyncio.sleep(run.seconds)
+        except asyncio.CancelledError:
+            await asyncio.sleep(run.dying)
+            self.killed.append(answer)
+            raise
+        finally:
+            self.running -= 1
+        if isinstance(run.end, BaseException):
+            raise run.end
+        return run.end
