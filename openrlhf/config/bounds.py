@@ -13,28 +13,45 @@ _AT_LEAST_1: _Bound = ("at least 1", lambda x: x >= 1)
 _POSITIVE: _Bound = ("over 0", lambda x: x > 0)
 _NOT_NEGATIVE: _Bound = ("0 or more", lambda x: x >= 0)
 _SHARE: _Bound = ("from 0 to 1", lambda x: 0 <= x <= 1)
+_BELOW_1: _Bound = ("from 0 to below 1", lambda x: 0 <= x < 1)
 _MASS: _Bound = ("over 0 and at most 1", lambda x: 0 < x <= 1)
 _RANGE: _Bound = ("a lower and a higher number", lambda x: x[0] < x[1])
 _SEED: _Bound = ("from 0 to 4294967295; NumPy takes no more", lambda x: 0 <= x < 2**32)
 _NEVER_OR_EVERY: _Bound = ("-1 (never) or at least 1", lambda x: x == -1 or x >= 1)
 
+_OPTIMISER: dict[str, _Bound] = {
+    "adam.lr": _NOT_NEGATIVE,
+    "adam.betas": ("two numbers from 0 to below 1", lambda x: all(0 <= beta < 1 for beta in x)),
+    "adam.eps": _POSITIVE,
+    "adam.weight_decay": _NOT_NEGATIVE,
+    "muon.lr": _NOT_NEGATIVE,
+    "muon.momentum": _BELOW_1,
+    "lr_warmup_ratio": _SHARE,
+    "min_lr_ratio": _SHARE,
+    "max_norm": _NOT_NEGATIVE,
+}
+
 BOUNDS: dict[str, _Bound] = {
     "actor.num_nodes": _AT_LEAST_1,
     "actor.num_gpus_per_node": _AT_LEAST_1,
-    "actor.adam.lr": _NOT_NEGATIVE,
-    "actor.adam.betas": ("two numbers from 0 to below 1", lambda x: all(0 <= beta < 1 for beta in x)),
-    "actor.adam.eps": _POSITIVE,
-    "actor.adam.weight_decay": _NOT_NEGATIVE,
-    "actor.lr_warmup_ratio": _SHARE,
-    "actor.min_lr_ratio": _SHARE,
-    "actor.max_norm": _NOT_NEGATIVE,
+    **{f"{model}.{flag}": bound for model in ("actor", "critic") for flag, bound in _OPTIMISER.items()},
     "actor.eps_clip": _POSITIVE,
     "actor.eps_clip_low_high": ("two numbers over 0, the first at most 1", lambda x: 0 < x[0] <= 1 and x[1] > 0),
     "actor.dual_clip": ("over 1 (typical 3); it bounds ratios above 1, or leave it out", lambda x: x > 1),
     "actor.entropy_coef": _NOT_NEGATIVE,
+    "actor.aux_loss_coef": _NOT_NEGATIVE,
+    "critic.num_nodes": _AT_LEAST_1,
+    "critic.num_gpus_per_node": _AT_LEAST_1,
+    "critic.value_clip": _POSITIVE,
+    "critic.freezing_steps": ("-1 (none) or more", lambda x: x >= -1),
     "ref.num_nodes": _AT_LEAST_1,
     "ref.num_gpus_per_node": _AT_LEAST_1,
+    "reward.num_nodes": _AT_LEAST_1,
+    "reward.num_gpus_per_node": _AT_LEAST_1,
     "reward.clip_range": _RANGE,
+    "reward.overlong_buffer_len": _POSITIVE,
+    "reward.overlong_penalty_factor": _NOT_NEGATIVE,
+    "reward.stop_properly_penalty_coef": ("at most 1: a factor from 0 to 1, or a negative reward", lambda x: x <= 1),
     "rollout.batch_size": _AT_LEAST_1,
     "rollout.n_samples_per_prompt": _AT_LEAST_1,
     "rollout.micro_batch_size": _AT_LEAST_1,
@@ -57,6 +74,7 @@ BOUNDS: dict[str, _Bound] = {
     "data.max_samples": _AT_LEAST_1,
     "data.dataloader_num_workers": _NOT_NEGATIVE,
     "algo.advantage.gamma": _SHARE,
+    "algo.advantage.lambd": _SHARE,
     "algo.advantage.is_correction_threshold": ("a lower and a higher number from 0", lambda x: 0 <= x[0] < x[1]),
     "algo.kl.init_coef": _NOT_NEGATIVE,
     "algo.kl.target": _POSITIVE,
@@ -69,6 +87,7 @@ BOUNDS: dict[str, _Bound] = {
     "train.max_steps": _AT_LEAST_1,
     "train.seed": _SEED,
     "train.max_tokens_per_gpu": _AT_LEAST_1,
+    "train.ema_beta": _BELOW_1,
     "logger.logging_steps": _AT_LEAST_1,
     "logger.num_rollouts_stored": _NOT_NEGATIVE,
     "cluster.start_timeout": _POSITIVE,

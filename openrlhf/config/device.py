@@ -72,8 +72,8 @@ def _gpu(draft: Draft) -> None:
         draft.set("ds.attn_implementation", "flash_attention_2" if installed else "sdpa")
     if config.vllm.enable_sleep and not config.train.colocate_all:
         _off(draft, "vllm.enable_sleep", "it frees a shared GPU, which needs --train.colocate_all")
-    if config.ds.enable_sleep:
-        _off(draft, "ds.enable_sleep", "the trainer cannot move its states off the GPU yet")
+    if config.ds.enable_sleep and not config.train.colocate_all:
+        _off(draft, "ds.enable_sleep", "it frees a shared GPU, which needs --train.colocate_all")
     if config.ds.adam_offload and config.ds.zero_stage == 0:
         draft.problem("--ds.adam_offload: ZeRO stage 0 cannot offload; use --ds.zero_stage 1 or more")
     _gpu_sync(draft)

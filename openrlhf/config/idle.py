@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from openrlhf.config.draft import Draft
+from openrlhf.config.model import ActorConfig, CriticConfig
+from openrlhf.config.optimiser import has_critic
 from openrlhf.config.planned import feature_of
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import flags, shown, values
@@ -23,7 +25,67 @@ _BUDGETS = ("train.max_tokens_per_gpu", "rollout.max_tokens_per_gpu")
 _MICRO = ("train.micro_batch_size", "rollout.micro_batch_size")
 _WANDB = ("logger.wandb.org", "logger.wandb.group", "logger.wandb.project", "logger.wandb.run_name")
 
+_CRITIC_ALONE = ("algo.advantage.lambd", "critic.")
+_REWARD_MODEL = ("reward.model_weights", "reward.offload", "reward.num_nodes", "reward.num_gpus_per_node")
+
+
+def _no_value_head(config: PPOConfig) -> bool:
+    return not (has_critic(config) or config.reward.models)
+
+
+def _optimiser(name: str, model: Callable[[PPOConfig], ActorConfig | CriticConfig | None]) -> tuple[Idle, ...]:
+    """What one trained model's optimiser and schedule leave without effect; `model` gives None where it is absent."""
+
+    def when(test: Callable[[ActorConfig | CriticConfig], bool]) -> Callable[[PPOConfig], bool]:
+        def idle(config: PPOConfig) -> bool:
+            present = model(config)
+            return present is not None and test(present)
+
+        return idle
+
+    return (
+        Idle((f"{name}.muon.",), when(lambda m: m.optim != "muon"), f"--{name}.optim is adam"),
+        Idle(
+            (f"{name}.min_lr_ratio",),
+            when(lambda m: m.lr_scheduler != "cosine_with_min_lr"),
+            f"only --{name}.lr_scheduler cosine_with_min_lr has a lowest rate",
+        ),
+        Idle((f"{name}.lr_warmup_ratio",), when(lambda m: m.lr_scheduler == "constant"), "constant has no warm-up"),
+    )
+
+
 IDLE = (
+    Idle(_CRITIC_ALONE, lambda c: not has_critic(c), "only --algo.advantage.estimator gae has a critic"),
+    Idle(_REWARD_MODEL, lambda c: not c.reward.models, "--reward.model_name_or_path is not set"),
+    Idle(("ds.value_head_prefix",), _no_value_head, "this run has neither a critic nor a reward model"),
+    Idle(
+        ("train.colocate_critic_reward",),
+        lambda c: c.train.colocate_all or not (has_critic(c) and c.reward.models),
+        "--train.colocate_all includes it, and it needs both a critic and a reward model",
+    ),
+    *_optimiser("actor", lambda c: c.actor),
+    *_optimiser("critic", lambda c: c.critic if has_critic(c) else None),
+    Idle(("train.ema_beta",), lambda c: not c.train.enable_ema, "--train.enable_ema is off"),
+    Idle(
+        ("reward.overlong_penalty_factor",),
+        lambda c: c.reward.overlong_buffer_len is None,
+        "--reward.overlong_buffer_len is not set",
+    ),
+    Idle(
+        ("algo.dynamic_filtering_range",),
+        lambda c: not c.algo.dynamic_filtering_enable,
+        "--algo.dynamic_filtering_enable is off",
+    ),
+    Idle(
+        ("reward.ungraded",),
+        lambda c: c.algo.dynamic_filtering_enable,
+        "with --algo.dynamic_filtering_enable a sample without a verdict drops its group",
+    ),
+    Idle(
+        ("actor.dual_clip",),
+        lambda c: c.actor.policy_loss_type == "cispo",
+        "--actor.policy_loss_type cispo does not clip the loss",
+    ),
     Idle(
         _CORRECTION, lambda c: not c.algo.advantage.is_correction_enable, "--algo.advantage.is_correction_enable is off"
     ),
@@ -38,12 +100,6 @@ IDLE = (
         lambda c: c.algo.advantage.estimator in ("rloo", "group_norm", "dr_grpo"),
         "this estimator's advantages are not normalised over the batch",
     ),
-    Idle(
-        ("actor.min_lr_ratio",),
-        lambda c: c.actor.lr_scheduler != "cosine_with_min_lr",
-        "only --actor.lr_scheduler cosine_with_min_lr has a lowest rate",
-    ),
-    Idle(("actor.lr_warmup_ratio",), lambda c: c.actor.lr_scheduler == "constant", "constant has no warm-up"),
     Idle(
         ("actor.gradient_checkpointing_reentrant",),
         lambda c: not c.actor.gradient_checkpointing_enable,
@@ -70,6 +126,11 @@ IDLE = (
 # At these values an idle flag asks for nothing, so nobody is misled.
 _HARMLESS: dict[str, object] = {
     "algo.kl.use_loss": False,
+    "ref.offload": False,
+    "critic.save_value_network": False,
+    "critic.freezing_steps": -1,
+    "reward.offload": False,
+    "train.colocate_critic_reward": False,
     "algo.advantage.no_std_norm": False,
     "actor.gradient_checkpointing_reentrant": False,
     "train.colocate_actor_ref": False,

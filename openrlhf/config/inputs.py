@@ -3,10 +3,12 @@
 import ast
 import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from openrlhf.config.check_words import brief
 from openrlhf.config.disk import exists, expanded, is_file, unusable
 from openrlhf.config.draft import Draft
+from openrlhf.config.optimiser import has_critic
 from openrlhf.config.secret import without_login
 
 _DATA_SUFFIXES = (".json", ".jsonl", ".csv", ".parquet", ".arrow")
@@ -49,12 +51,15 @@ def _missing(name: str, what: str) -> str:
 
 
 def _models(draft: Draft) -> None:
+    _reward_models(draft)
     actor = draft.config.actor.model_name_or_path
     if actor is None:
         draft.problem("--actor.model_name_or_path is missing: the Hugging Face name or folder of the model to train")
         return
     if _model_exists(draft, "actor.model_name_or_path", actor):
         draft.set("actor.model_name_or_path", _absolute(draft, actor))
+    if has_critic(draft.config):
+        _critic(draft)
     if draft.config.algo.kl.init_coef == 0:
         return
     reference = draft.config.ref.model_name_or_path
@@ -62,6 +67,24 @@ def _models(draft: Draft) -> None:
         draft.set("ref.model_name_or_path", draft.config.actor.model_name_or_path)
     elif _model_exists(draft, "ref.model_name_or_path", reference):
         draft.set("ref.model_name_or_path", _absolute(draft, reference))
+
+
+def _reward_models(draft: Draft) -> None:
+    flag = "reward.model_name_or_path"
+    for name in draft.config.reward.models:
+        _model_exists(draft, flag, name)
+    if draft.config.reward.models:
+        draft.set(flag, ",".join(_member(draft, name) for name in draft.config.reward.models))
+
+
+def _critic(draft: Draft) -> None:
+    """A critic starts from the first reward model, which knows the task's scale, or from the policy."""
+    critic = draft.config.critic.model_name_or_path
+    if critic is None:
+        first = next(iter(draft.config.reward.models), draft.config.actor.model_name_or_path)
+        draft.set("critic.model_name_or_path", first)
+    elif _model_exists(draft, "critic.model_name_or_path", critic):
+        draft.set("critic.model_name_or_path", _absolute(draft, critic))
 
 
 def _model_exists(draft: Draft, flag: str, name: str) -> bool:
@@ -152,7 +175,13 @@ def _reward(draft: Draft) -> None:
                 f"--reward.remote_url is missing: a Python file with reward_func, or an http address{for_eval}"
             )
         return
+    if reward.models:
+        draft.problem(
+            f"--reward.remote_url {_address(url)}: --reward.model_name_or_path gives rewards too; leave one of them out"
+        )
     if all(source.startswith(("http://", "https://")) for source in sources):
+        for source in sources:
+            _check_address(draft, source)
         return
     if len(sources) > 1:
         draft.problem(f"--reward.remote_url {_address(url)}: several sources must all be http addresses")
@@ -160,6 +189,21 @@ def _reward(draft: Draft) -> None:
         draft.problem(f"--reward.remote_url {_address(url)}: neither a .py file nor an http:// or https:// address")
     else:
         _reward_file(draft, sources[0])
+
+
+def _check_address(draft: Draft, source: str) -> None:
+    """An address must name a host, and a port where it has a colon after it; whether anyone listens shows later."""
+    try:
+        parts = urlsplit(source)
+        reason = None if parts.hostname else "names no host"
+        if parts.port == 0:
+            reason = "port 0 is none"
+    except ValueError as error:
+        reason = str(error) if "@" not in source else "is no valid address"
+    if reason is None and any(character.isspace() or character in "<>\\^`{|}" for character in source):
+        reason = "an address holds no blanks and no <, >, {, }, |, \\, ^, `"
+    if reason:
+        draft.problem(f"--reward.remote_url {_address(source)}: {reason}; write it like http://host:5000/get_reward")
 
 
 def _address(url: str) -> str:

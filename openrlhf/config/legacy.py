@@ -178,6 +178,7 @@ SWITCHES: dict[str, tuple[str, str]] = {
     "flash_attn": ("ds.attn_implementation", "flash_attention_2"),
     "use_global_token_level_loss": ("actor.loss_aggregation", "token"),
     "use_dual_policy_loss": ("actor.dual_clip", "3"),
+    "use_cispo": ("actor.policy_loss_type", "cispo"),
     "use_adv_mask_before": ("algo.bad_examples.advantage_mask", "before"),
     "use_adv_mask_after": ("algo.bad_examples.advantage_mask", "after"),
 }

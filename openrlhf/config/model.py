@@ -4,6 +4,8 @@ from typing import Literal
 
 from openrlhf.config.base import Section
 
+LossAggregation = Literal["token", "sequence", "constant"]
+PolicyLossType = Literal["ppo", "gspo", "cispo"]
 LrScheduler = Literal["cosine_with_min_lr", "cosine", "linear", "constant", "constant_with_warmup"]
 
 
@@ -68,10 +70,10 @@ class ActorConfig(Section):
     """PPO clip range below and above a ratio of 1, e.g. `0.2 0.28`. None: eps_clip on both sides."""
     dual_clip: float | None = None
     """Bound c > 1 on the loss of tokens with a negative advantage A, at -c*A (typical 3). None: no bound."""
-    policy_loss_type: Literal["ppo", "gspo", "cispo"] = "ppo"
+    policy_loss_type: PolicyLossType = "ppo"
     """Policy loss: clipped token ratios (ppo), one clipped ratio per sequence (gspo), or clipped token ratios as
     constant weights of the log-probabilities (cispo)."""
-    loss_aggregation: Literal["token", "sequence", "constant"] = "token"
+    loss_aggregation: LossAggregation = "token"
     """How token losses become one number: mean over all tokens of the optimiser step, mean over sequences of their
     token means, or sum over tokens divided by sequences times rollout.max_new_tokens (constant). gspo takes sequence,
     and only that."""

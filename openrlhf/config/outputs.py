@@ -5,6 +5,7 @@ from pathlib import Path
 from openrlhf.config.check_words import brief
 from openrlhf.config.disk import expanded, unusable
 from openrlhf.config.draft import Draft
+from openrlhf.config.optimiser import has_critic
 
 
 def resolve_outputs(draft: Draft, openrlhf_path: str | None) -> None:
@@ -16,7 +17,18 @@ def resolve_outputs(draft: Draft, openrlhf_path: str | None) -> None:
         draft.set("logger.tensorboard_dir", path)
     if unusable(draft.config.ckpt.output_dir):
         return  # said already
-    folder = Path(draft.config.ckpt.output_dir)
+    _check_folder(draft, Path(draft.config.ckpt.output_dir))
+    if has_critic(draft.config) and draft.config.critic.save_value_network:
+        _check_folder(draft, critic_folder(draft.config.ckpt.output_dir))
+
+
+def critic_folder(output_dir: str) -> Path:
+    """Where the value network is saved: beside the policy's folder."""
+    return Path(f"{output_dir.rstrip('/')}_critic")
+
+
+def _check_folder(draft: Draft, folder: Path) -> None:
+    ckpt = draft.config.ckpt
     if folder.exists() and not folder.is_dir():
         draft.problem(f"--ckpt.output_dir {folder}: is a file, not a folder")
     elif not (ckpt.overwrite or ckpt.load_enable) and any(path.is_file() for path in folder.rglob("*")):

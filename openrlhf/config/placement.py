@@ -1,15 +1,21 @@
 """How many processes each part gets, and whether the machine has room for them.
 
-A node's GPUs hold, without colocation, actor | reference | engines side by side; with `train.colocate_actor_ref` the
-reference lies on the actor's; with `train.colocate_all` everything lies on the same ones.
+A node's GPUs hold, without colocation, actor | reference | critic | reward | engines side by side, each as far as it
+exists; with `train.colocate_actor_ref` the reference lies on the actor's, with `train.colocate_critic_reward` the
+reward models lie on the critic's, with `train.colocate_all` everything lies on the same ones.
 """
 
 from openrlhf.config.draft import Draft
+from openrlhf.config.model import ActorConfig, CriticConfig, RefConfig
+from openrlhf.config.optimiser import has_critic
+from openrlhf.config.ppo import PPOConfig
+from openrlhf.config.reward import RewardConfig
+
+_NAMES = {"ref": "reference", "critic": "critic", "reward": "reward model"}
 
 
 def resolve_placement(draft: Draft) -> None:
-    """Fix actor.num_gpus_per_node, vllm.num_engines and, where there is a reference, ref.num_nodes and
-    ref.num_gpus_per_node."""
+    """Fix actor.num_gpus_per_node, vllm.num_engines, and the numbers of nodes and GPUs of every other role."""
     actor = draft.config.actor
     if draft.config.device == "cpu":
         _set_default(draft, "actor.num_gpus_per_node", actor.num_gpus_per_node, 1)
@@ -18,17 +24,36 @@ def resolve_placement(draft: Draft) -> None:
         _colocated(draft)
     else:
         _separate(draft)
-    if has_reference(draft):
-        if "ref.num_nodes" not in draft.given:
-            draft.set("ref.num_nodes", actor.num_nodes)
-        _set_default(draft, "ref.num_gpus_per_node", draft.config.ref.num_gpus_per_node, _actor_gpus(draft))
-    _check_colocation(draft)
+    for role, section in other_roles(draft.config).items():
+        if f"{role}.num_nodes" not in draft.given:
+            draft.set(f"{role}.num_nodes", actor.num_nodes)
+        _set_default(draft, f"{role}.num_gpus_per_node", section.num_gpus_per_node, _actor_gpus(draft))
     if draft.config.device == "cuda":
+        _check_colocation(draft)
         _check_room(draft)
 
 
-def has_reference(draft: Draft) -> bool:
-    return draft.config.algo.kl.init_coef > 0
+def other_roles(config: PPOConfig) -> dict[str, RefConfig | CriticConfig | RewardConfig]:
+    """The trainer roles of this run beside the actor, by the section of their flags."""
+    roles: dict[str, RefConfig | CriticConfig | RewardConfig] = {}
+    if config.algo.kl.init_coef > 0:
+        roles["ref"] = config.ref
+    if has_critic(config):
+        roles["critic"] = config.critic
+    if config.reward.models:
+        roles["reward"] = config.reward
+    return roles
+
+
+def _hosts(config: PPOConfig) -> dict[str, str]:
+    """Whose GPUs each other role shares; a role that is missing here has its own."""
+    roles = other_roles(config)
+    if config.train.colocate_all:
+        return dict.fromkeys(roles, "actor")
+    hosts = {"ref": "actor"} if config.train.colocate_actor_ref and "ref" in roles else {}
+    if config.train.colocate_critic_reward and {"critic", "reward"} <= roles.keys():
+        hosts["reward"] = "critic"
+    return hosts
 
 
 def _set_default(draft: Draft, path: str, value: int | None, default: int) -> None:
@@ -52,17 +77,18 @@ def _colocated(draft: Draft) -> None:
 
 
 def _separate(draft: Draft) -> None:
-    """Engines get half of the machine unless told otherwise; actor and reference share the rest evenly."""
+    """Engines get half of the machine unless told otherwise; the trainer's roles share the rest evenly."""
     config, tp = draft.config, draft.config.vllm.tensor_parallel_size
     free = draft.machine.num_gpus
-    shared = config.train.colocate_actor_ref or not has_reference(draft)
+    apart = {role: own for role, own in other_roles(config).items() if role not in _hosts(config)}
+    fixed = sum(own.num_gpus_per_node or 0 for own in apart.values())
+    shares = 1 + sum(own.num_gpus_per_node is None for own in apart.values())
     if config.actor.num_gpus_per_node is None:
         engines = config.vllm.num_engines or max(free // 2 // tp, 1)
-        rest = free - engines * tp
-        ref = config.ref.num_gpus_per_node
-        actor = rest if shared else rest // 2 if ref is None else rest - ref
+        actor = (free - engines * tp - fixed) // shares
         if actor < 1:
-            parts = "the actor and the engines" if shared else "the actor, the reference and the engines"
+            names = ["the actor", *(f"the {_NAMES[role]}" for role in apart), "the engines"]
+            parts = f"{', '.join(names[:-1])} and {names[-1]}"
             draft.problem(
                 f"--actor.num_gpus_per_node is missing, and this machine's {free} GPUs are too few to give {parts} "
                 "GPUs of their own; add --train.colocate_all"
@@ -70,8 +96,7 @@ def _separate(draft: Draft) -> None:
             _set_default(draft, "vllm.num_engines", config.vllm.num_engines, 1)
         draft.set("actor.num_gpus_per_node", max(actor, 1))
     if draft.config.vllm.num_engines is None:
-        actor = _actor_gpus(draft)
-        rest = free - actor - (0 if shared else config.ref.num_gpus_per_node or actor)
+        rest = free - _actor_gpus(draft) * shares - fixed
         if rest < tp:
             draft.problem(
                 f"--vllm.num_engines is missing, and the trainer leaves {max(rest, 0)} of this machine's {free} GPUs; "
@@ -83,16 +108,17 @@ def _separate(draft: Draft) -> None:
 def _check_colocation(draft: Draft) -> None:
     """Parts on the same GPUs need the same number of them. On CPU they are processes, and any numbers fit."""
     config = draft.config
-    if config.device == "cpu":
-        return
-    shared = config.train.colocate_all or config.train.colocate_actor_ref
-    actor = (config.actor.num_nodes, config.actor.num_gpus_per_node)
-    ref = (config.ref.num_nodes, config.ref.num_gpus_per_node)
-    if shared and has_reference(draft) and actor != ref:
-        flag = "colocate_all" if config.train.colocate_all else "colocate_actor_ref"
+    sections: dict[str, ActorConfig | RefConfig | CriticConfig | RewardConfig] = {"actor": config.actor}
+    sections |= other_roles(config)
+    for role, host in _hosts(config).items():
+        own, other = sections[role], sections[host]
+        if (own.num_nodes, own.num_gpus_per_node) == (other.num_nodes, other.num_gpus_per_node):
+            continue
+        flag = "colocate_actor_ref" if role == "ref" else "colocate_critic_reward"
         draft.problem(
-            f"--train.{flag}: the actor has {actor[0]} x {actor[1]} GPUs and the reference {ref[0]} x {ref[1]}; give "
-            "--ref.num_nodes and --ref.num_gpus_per_node the actor's numbers"
+            f"--train.{'colocate_all' if config.train.colocate_all else flag}: the {host} has {other.num_nodes} x "
+            f"{other.num_gpus_per_node} GPUs and the {_NAMES[role]} {own.num_nodes} x {own.num_gpus_per_node}; give "
+            f"--{role}.num_nodes and --{role}.num_gpus_per_node the {host}'s numbers"
         )
     if not config.train.colocate_all:
         return
@@ -111,14 +137,19 @@ def _check_room(draft: Draft) -> None:
     config = draft.config
     if draft.cluster or draft.problems:
         return
-    actor = config.actor.num_nodes * _actor_gpus(draft)
-    engines = (config.vllm.num_engines or 0) * config.vllm.tensor_parallel_size
-    ref_apart = has_reference(draft) and not (config.train.colocate_all or config.train.colocate_actor_ref)
-    ref = config.ref.num_nodes * (config.ref.num_gpus_per_node or 0) if ref_apart else 0
-    needed = actor if config.train.colocate_all else actor + ref + engines
+    parts = {"actor": config.actor.num_nodes * _actor_gpus(draft)}
+    parts |= {
+        _NAMES[role]: own.num_nodes * (own.num_gpus_per_node or 0)
+        for role, own in other_roles(config).items()
+        if role not in _hosts(config)
+    }
+    if not config.train.colocate_all:
+        parts["engines"] = (config.vllm.num_engines or 0) * config.vllm.tensor_parallel_size
+    needed = sum(parts.values())
     if needed > draft.machine.num_gpus:
+        listed = ", ".join(f"{name} {gpus}" for name, gpus in parts.items())
         draft.problem(
-            f"--actor.num_gpus_per_node {config.actor.num_gpus_per_node}: the run needs {needed} GPUs (actor {actor}, "
-            f"reference {ref}, engines {engines}) and this machine has {draft.machine.num_gpus}; lower the counts, add "
-            "--train.colocate_all, or start a Ray cluster"
+            f"--actor.num_gpus_per_node {config.actor.num_gpus_per_node}: the run needs {needed} GPUs ({listed}) and "
+            f"this machine has {draft.machine.num_gpus}; lower the counts, add --train.colocate_all, or start a Ray "
+            "cluster"
         )

@@ -10,48 +10,21 @@ _AGENTS = "agents and multi-turn environments"
 _ASYNC = "asynchronous training"
 _BAD_EXAMPLES = "filters of bad examples"
 _CHECKPOINTS = "checkpoints and resuming"
-_CRITIC = "the critic"
 _DEEPSPEED = "this DeepSpeed feature"
-_FILTERING = "dynamic filtering"
-_LENGTH = "length penalties"
 _LORA = "LoRA"
-_LOSSES = "this form of the policy loss"
-_MUON = "the Muon optimiser"
-_REWARD_MODEL = "trained reward models"
 _RING = "ring attention"
 _VLM = "vision-language models"
 
 PLANNED: dict[str, str] = {
-    "actor.optim": _MUON,
-    "actor.muon": _MUON,
-    "actor.policy_loss_type": _LOSSES,
-    "actor.aux_loss_coef": "the balancing loss of mixture-of-experts models",
     "actor.freeze_visual_encoder": _VLM,
-    "critic": _CRITIC,
-    "train.colocate_critic_reward": _CRITIC,
-    "algo.advantage.lambd": _CRITIC,
-    "reward.model_name_or_path": _REWARD_MODEL,
-    "reward.num_nodes": _REWARD_MODEL,
-    "reward.num_gpus_per_node": _REWARD_MODEL,
-    "reward.offload": _REWARD_MODEL,
-    "ds.value_head_prefix": _REWARD_MODEL,
-    "reward.normalize_enable": "running normalisation of rewards",
     "reward.abort_after": "the abort threshold of ungraded samples",
-    "reward.overlong_buffer_len": _LENGTH,
-    "reward.overlong_penalty_factor": _LENGTH,
-    "reward.stop_properly_penalty_coef": _LENGTH,
-    "ref.offload": "offloading of the reference",
     "vllm.sync_with_ray": "weight sync over Ray's collective groups",
-    "algo.dynamic_filtering_enable": _FILTERING,
-    "algo.dynamic_filtering_range": _FILTERING,
     "algo.bad_examples": _BAD_EXAMPLES,
     "train.agent_func_path": _AGENTS,
     "train.async_enable": _ASYNC,
     "train.async_queue_size": _ASYNC,
     "train.partial_rollout_enable": _ASYNC,
     "train.max_staleness": _ASYNC,
-    "train.enable_ema": "the moving average of weights",
-    "train.ema_beta": "the moving average of weights",
     "ckpt.path": _CHECKPOINTS,
     "ckpt.save_steps": _CHECKPOINTS,
     "ckpt.save_hf": _CHECKPOINTS,
@@ -74,15 +47,6 @@ PLANNED: dict[str, str] = {
     "use_ms": "ModelScope",
 }
 
-# Flags that exist, with one value that does not yet.
-PLANNED_VALUES: dict[tuple[str, str], str] = {
-    ("algo.advantage.estimator", "gae"): (
-        "needs a critic, which comes with later work; choose --algo.advantage.estimator reinforce_baseline, "
-        "reinforce, rloo, group_norm or dr_grpo"
-    ),
-    ("actor.loss_aggregation", "constant"): "comes with later work; use token or sequence",
-}
-
 
 def feature_of(path: str) -> str | None:
     """The later feature that a flag belongs to, or None where the flag works."""
@@ -95,7 +59,7 @@ def feature_of(path: str) -> str | None:
 
 
 def refused(config: PPOConfig) -> list[str]:
-    """One line for each planned flag that is not at its default, and each planned value that is chosen."""
+    """One line for each planned flag that is not at its default."""
     problems = []
     for path, value in values(config).items():
         feature = feature_of(path)
@@ -105,6 +69,4 @@ def refused(config: PPOConfig) -> list[str]:
                 f"--{path} {shown(value)}: comes with later work ({feature}); leave it out (default {shown(default)})"
             )
             problems.append(line)
-        if (path, value) in PLANNED_VALUES:
-            problems.append(f"--{path} {value} {PLANNED_VALUES[path, value]}")
     return problems

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from openrlhf.config.legacy import ALWAYS, REMOVED, RENAMED, SWITCHES
 from openrlhf.config.parse import PPOCommand
-from openrlhf.config.planned import PLANNED_VALUES, feature_of
+from openrlhf.config.planned import feature_of
 from openrlhf.config.schema import Flag, flags, sections, shown
 
 PAGE = Path("docs/reference/cli.md")
@@ -52,9 +52,7 @@ def _default(flag: Flag) -> str:
 
 def _meaning(flag: Flag) -> str:
     feature = feature_of(flag.path)
-    later = [value for path, value in PLANNED_VALUES if path == flag.path]
-    text = f"*planned ({feature})* {flag.help}" if feature else flag.help
-    return f"{text} *Planned: {', '.join(later)}.*" if later else text
+    return f"*planned ({feature})* {flag.help}" if feature else flag.help
 
 
 def _section(path: str, doc: str, members: list[Flag]) -> str:

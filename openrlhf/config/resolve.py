@@ -18,11 +18,13 @@ from openrlhf.config.errors import ConfigError
 from openrlhf.config.idle import warn_idle
 from openrlhf.config.inputs import resolve_inputs
 from openrlhf.config.machine import Machine, detect_machine
+from openrlhf.config.optimiser import check_optimisers
 from openrlhf.config.outputs import resolve_outputs
 from openrlhf.config.placement import resolve_placement
 from openrlhf.config.planned import refused
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.rules import resolve_algorithm, resolve_batches, resolve_lengths, resolve_logging
+from openrlhf.config.shaping_rules import resolve_shaping
 
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray for the command of a submitted job
 
@@ -53,6 +55,7 @@ def resolve(
     draft = Draft(config, machine, ray_job=ray_job, cluster=cluster, root=root)
     draft.problems += refused(config)
     in_bounds = check_bounds(draft)
+    check_optimisers(draft)
     resolve_device(draft)
     resolve_logging(draft, environ.get("WANDB_API_KEY"))
     asked = config.model_copy(update={"device": draft.config.device, "logger": draft.config.logger})
@@ -61,6 +64,7 @@ def resolve(
     resolve_outputs(draft, environ.get("OPENRLHF_PATH"))
     resolve_lengths(draft)
     resolve_algorithm(draft)
+    resolve_shaping(draft)
     if in_bounds:  # sizes are divided by each other
         resolve_placement(draft)
         resolve_batches(draft)

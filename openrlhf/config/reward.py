@@ -26,7 +26,8 @@ class RewardConfig(Section):
     normalize_enable: bool = False
     """Normalise rewards by the mean and standard deviation of all rewards of the run so far."""
     overlong_buffer_len: float | None = None
-    """Responses longer than rollout.max_new_tokens (or data.max_len) minus this many tokens are penalised. None: off."""
+    """Responses longer than rollout.max_new_tokens (else data.max_len) minus this many tokens are penalised. None:
+    off."""
     overlong_penalty_factor: float = 1.0
     """Penalty at the very end of the overlong buffer."""
     stop_properly_penalty_coef: float | None = None

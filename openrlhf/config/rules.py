@@ -81,7 +81,7 @@ def resolve_batches(draft: Draft) -> None:
     if generate is not None and generate > rollout.batch_size:
         draft.problem(
             f"--rollout.vllm_generate_batch_size {generate}: more than --rollout.batch_size {rollout.batch_size} is "
-            "oversampling, which comes with later work; leave it out"
+            "oversampling, which needs --train.async_enable; leave it out"
         )
     elif generate is not None and generate < rollout.batch_size:
         draft.problem(
@@ -122,9 +122,23 @@ def resolve_algorithm(draft: Draft) -> None:
                 "token of a response the same advantage"
             )
             draft.set("algo.advantage.gamma", 1.0)
+    _loss(draft)
     if actor.eps_clip_low_high is None:
         draft.set("actor.eps_clip_low_high", (actor.eps_clip, actor.eps_clip))
     _kl(draft)
+
+
+def _loss(draft: Draft) -> None:
+    """gspo has one ratio per sequence, so its losses are averaged per sequence."""
+    actor = draft.config.actor
+    if actor.policy_loss_type != "gspo" or actor.loss_aggregation == "sequence":
+        return
+    if "actor.loss_aggregation" in draft.given:
+        draft.problem(
+            f"--actor.loss_aggregation {actor.loss_aggregation}: --actor.policy_loss_type gspo has one ratio per "
+            "sequence and takes sequence; leave it out"
+        )
+    draft.set("actor.loss_aggregation", "sequence")
 
 
 def _kl(draft: Draft) -> None:

@@ -27,6 +27,14 @@ def parse_probabilities(probs: str | None, num_datasets: int) -> list[float] | N
     return values
 
 
+def expected_rows(lengths: Sequence[int], probabilities: Sequence[float]) -> int:
+    """About how many rows `interleave` gives: the largest length / probability.
+
+    Example: 1000 rows at 0.9 and 10 rows at 0.1 -> 1111, and at 0.999 and 0.001 -> 10000.
+    """
+    return math.ceil(max(length / share for length, share in zip(lengths, probabilities, strict=True)))
+
+
 def interleave(lengths: Sequence[int], probabilities: Sequence[float], seed: int) -> Iterator[tuple[int, int]]:
     """(dataset, row) pairs: the dataset drawn by probability, its rows in order, until every dataset was used up once.
 

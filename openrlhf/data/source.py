@@ -4,13 +4,15 @@ from collections.abc import Sequence, Set
 from itertools import islice
 
 from openrlhf.config.disk import exists, expanded
-from openrlhf.data.blend import interleave, parse_probabilities
+from openrlhf.data.blend import expected_rows, interleave, parse_probabilities
 from openrlhf.data.errors import DataError, listing
 from openrlhf.data.hub import hub_name, hub_table
 from openrlhf.data.layout import choose_split
 from openrlhf.data.local import local_splits, looks_local
 from openrlhf.data.rows import Row, Table
 from openrlhf.data.split import SplitPart, parse_split
+
+_BEARABLE_ROWS, _BEARABLE_REPEATS = 1_000_000, 10  # a blend may have the larger of: rows, so many times its sources
 
 
 def load_rows(
@@ -40,8 +42,23 @@ def load_rows(
     datasets = [_entry_rows(entry, parts, wanted, required)[:max_samples] for entry in entries]
     if probabilities is None or len(datasets) == 1:
         return [row for rows in datasets for row in rows][:max_samples]
-    order = interleave([len(rows) for rows in datasets], probabilities, seed)
+    lengths = [len(rows) for rows in datasets]
+    _require_bearable(lengths, probabilities, max_samples, probs)
+    order = interleave(lengths, probabilities, seed)
     return [datasets[source][row] for source, row in islice(order, max_samples)]
+
+
+def _require_bearable(
+    lengths: Sequence[int], probabilities: Sequence[float], max_samples: int | None, probs: str | None
+) -> None:
+    """DataError where a set of tiny probability would repeat the others millions of times until it is used up."""
+    rows = expected_rows(lengths, probabilities)
+    bearable = max(_BEARABLE_ROWS, _BEARABLE_REPEATS * sum(lengths))
+    if min(rows, max_samples or rows) > bearable:
+        raise DataError(
+            f"probabilities {probs}: until every dataset is used up, {rows} rows are drawn from {sum(lengths)}; give a "
+            "small dataset a larger share, or say how many rows to draw at most with --data.max_samples"
+        )
 
 
 def split_spec(spec: str) -> list[str]:

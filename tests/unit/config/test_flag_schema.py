@@ -60,6 +60,7 @@ def test_our_own_flags():
         "ref.model_name_or_path",
         "actor.loss_aggregation",
         "reward.ungraded",
+        "reward.model_weights",
         "reward.abort_after",
         "vllm.max_num_seqs",
         "vllm.dtype",

@@ -111,14 +111,8 @@ def test_a_backend_that_cannot_work_on_gpu_is_refused(problems, backend, colocat
     assert line.startswith(f"--vllm.sync_backend {backend}")
 
 
-def test_the_trainer_does_not_sleep_yet(resolved):
-    resolution = resolved({"ds.enable_sleep": True, "train.colocate_all": True}, gpus=8)
-    assert resolution.config.ds.enable_sleep is False
-    assert len(resolution.warnings) == 1
-
-
-def test_sleep_needs_colocation(resolved):
-    flag = "vllm.enable_sleep"
+@pytest.mark.parametrize("flag", ["vllm.enable_sleep", "ds.enable_sleep"])
+def test_sleep_needs_colocation(resolved, flag):
     resolution = resolved({flag: True}, gpus=8)
     assert flags_of(resolution.config, flag) == [False]
     assert resolution.warnings == (
@@ -155,6 +149,32 @@ PLACEMENTS = [
     # 8 - 4 - 4 = 0 would be left with a reference apart; together there are 4 for the engines.
     ({"actor.num_gpus_per_node": 4, "train.colocate_actor_ref": True}, 8, (4, 4, 4)),
 ]
+
+
+# PPO: (changes, GPUs of the machine) -> actor, reference, critic, reward model, engines
+PPO = {"algo.advantage.estimator": "gae", "reward.model_name_or_path": "owner/rm", "reward.remote_url": None}
+PPO_PLACEMENTS = [
+    ({"train.colocate_all": True}, 8, (8, 8, 8, 8, 8)),
+    # Engines get half, 8; the four roles share the other 8.
+    ({}, 16, (2, 2, 2, 2, 8)),
+    # Two pairs share the other 8.
+    ({"train.colocate_actor_ref": True, "train.colocate_critic_reward": True}, 16, (4, 4, 4, 4, 8)),
+    # 16 - 4 engines - 1 for the reward model = 11: three each for the other three roles.
+    ({"vllm.num_engines": 4, "reward.num_gpus_per_node": 1}, 16, (3, 3, 3, 1, 4)),
+]
+
+
+@pytest.mark.parametrize(("changes", "gpus", "expected"), PPO_PLACEMENTS)
+def test_gpus_are_dealt_out_to_critic_and_reward_model_too(resolved, changes, gpus, expected):
+    config = resolved(PPO | changes, gpus=gpus).config
+    roles = (config.actor, config.ref, config.critic, config.reward)
+    assert (*(role.num_gpus_per_node for role in roles), config.vllm.num_engines) == expected
+
+
+def test_critic_and_reward_model_on_the_same_gpus_need_the_same_number(problems):
+    changes = {"train.colocate_critic_reward": True, "reward.num_gpus_per_node": 1, "critic.num_gpus_per_node": 2}
+    (line,) = problems(PPO | changes, gpus=16)
+    assert line.startswith("--train.colocate_critic_reward: the critic has 1 x 2 GPUs and the reward model 1 x 1")
 
 
 @pytest.mark.parametrize(("changes", "gpus", "expected"), PLACEMENTS)

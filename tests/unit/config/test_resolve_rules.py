@@ -6,10 +6,14 @@ from openrlhf.config.bounds import BOUNDS
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.idle import IDLE
 from openrlhf.config.machine import Machine
-from openrlhf.config.planned import PLANNED, PLANNED_VALUES, feature_of
+from openrlhf.config.planned import PLANNED, feature_of
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.resolve import resolve
 from openrlhf.config.schema import flags, nest, sections, values
+
+
+GAE = {"algo.advantage.estimator": "gae"}
+REWARD_MODELS = {"reward.model_name_or_path": "owner/one, owner/two", "reward.remote_url": None}
 
 
 def test_processes_without_a_micro_batch_are_named_and_allowed(resolved):
@@ -28,14 +32,30 @@ def test_processes_without_a_micro_batch_are_named_and_allowed(resolved):
         ({"train.batch_size": 4, "actor.num_gpus_per_node": 8}, "fewer samples than the actor's 8 processes"),
         # 128 // 32 = 4 micro-batches for 8 processes; 16 would do.
         ({"rollout.max_new_tokens": 2048}, "must be below --data.max_len 2048"),
-        ({"rollout.vllm_generate_batch_size": 32}, "oversampling, which comes with later work"),
+        ({"rollout.vllm_generate_batch_size": 32}, "oversampling, which needs --train.async_enable"),
         ({"rollout.vllm_generate_batch_size": 8}, "leave it out"),
         ({"data.input_template": "{} and {}"}, "exactly one {}"),
         ({"data.input_template": "{} {x"}, "exactly one {}"),
         ({"algo.kl.init_coef": 0.0, "algo.kl.target": 0.1}, "start above 0"),
         ({"logger.wandb.key": "secret"}, "wandb is not installed"),
-        ({"algo.advantage.estimator": "gae"}, "choose --algo.advantage.estimator reinforce_baseline"),
-        ({"actor.loss_aggregation": "constant"}, "use token or sequence"),
+        ({"actor.policy_loss_type": "gspo", "actor.loss_aggregation": "token"}, "takes sequence; leave it out"),
+        ({"actor.policy_loss_type": "gspo", "actor.loss_aggregation": "constant"}, "takes sequence; leave it out"),
+        ({"reward.overlong_buffer_len": 600, "rollout.max_new_tokens": 512}, "--rollout.max_new_tokens 512; use at"),
+        ({"reward.overlong_buffer_len": 3000}, "more than --data.max_len 2048"),
+        ({"reward.stop_properly_penalty_coef": 1.5}, "at most 1"),
+        ({"actor.optim": "muon", "ds.adam_offload": True}, "leave --ds.adam_offload out"),
+        ({"actor.optim": "muon", "ds.zero_stage": 3}, "--ds.zero_stage 2 or lower"),
+        ({"actor.optim": "muon", "actor.muon.ns_steps": 6}, "always takes 5"),
+        ({"actor.optim": "muon", "actor.muon.nesterov": False}, "always uses Nesterov"),
+        (GAE | {"critic.optim": "muon", "ds.zero_stage": 3}, "--critic.optim muon: not with --ds.zero_stage 3"),
+        (GAE | {"critic.value_clip": 0.0}, "must be over 0"),
+        (GAE | {"critic.freezing_steps": -2}, "must be -1 (none) or more"),
+        (GAE | {"algo.advantage.lambd": 1.5}, "must be from 0 to 1"),
+        (GAE | {"critic.model_name_or_path": "./none"}, "no such folder"),
+        (REWARD_MODELS | {"reward.model_weights": (1.0,)}, "1 weights for 2 reward models"),
+        (REWARD_MODELS | {"reward.remote_url": "reward.py"}, "leave one of them out"),
+        (REWARD_MODELS | {"algo.dynamic_filtering_enable": True}, "needs the scores of --reward.remote_url"),
+        ({"reward.model_name_or_path": "./none", "reward.remote_url": None}, "no such folder"),
         ({"vllm.num_engines": 0}, "every rollout needs a vLLM engine"),
         ({"actor.dual_clip": 1.0}, "over 1"),
     ],
@@ -57,6 +77,43 @@ def test_grouped_estimators_need_two_samples(problems, estimator):
         {"algo.advantage.estimator": estimator, "rollout.n_samples_per_prompt": 1, "train.batch_size": 16}
     )
     assert "--rollout.n_samples_per_prompt 2 or more" in line
+
+
+def test_filtering_needs_two_samples(problems):
+    changes = {"algo.advantage.estimator": "reinforce", "rollout.n_samples_per_prompt": 1, "train.batch_size": 16}
+    (line,) = problems(changes | {"algo.dynamic_filtering_enable": True})
+    assert line.startswith("--algo.dynamic_filtering_enable")
+    assert "2 or more, not 1" in line
+
+
+def test_gspo_is_averaged_per_sequence(resolved):
+    resolution = resolved({"actor.policy_loss_type": "gspo"})
+    assert resolution.config.actor.loss_aggregation == "sequence"
+    assert resolution.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "model"),
+    [
+        (GAE, "model"),  # the actor's
+        (GAE | {"reward.model_name_or_path": "owner/one,owner/two", "reward.remote_url": None}, "owner/one"),
+        (GAE | {"critic.model_name_or_path": "owner/critic"}, "owner/critic"),
+    ],
+)
+def test_a_critic_starts_from_what_it_is_told_else_the_first_reward_model_else_the_actor(
+    resolved, workplace, changes, model
+):
+    resolution = resolved(changes)
+    expected = str(workplace / "model") if model == "model" else model
+    assert resolution.config.critic.model_name_or_path == expected
+    assert resolution.config.critic.num_gpus_per_node == 1
+    assert resolution.warnings == ()
+
+
+def test_reward_models_alone_are_a_reward_source(resolved):
+    config = resolved(REWARD_MODELS | {"reward.model_weights": (1.0, 0.5)}).config
+    assert config.reward.models == ("owner/one", "owner/two")
+    assert config.reward.num_gpus_per_node == 1
 
 
 def test_reinforce_takes_one_sample(resolved):
@@ -109,6 +166,20 @@ WARNED = [
     ({"actor.gradient_checkpointing_reentrant": True}, "actor.gradient_checkpointing_reentrant"),
     ({"train.colocate_all": True, "train.colocate_actor_ref": True}, "train.colocate_actor_ref"),
     ({"ds.zero_stage": 0, "ds.overlap_comm": True}, "ds.overlap_comm"),
+    ({"critic.adam.lr": 9e-6}, "critic.adam.lr"),
+    ({"algo.advantage.lambd": 0.9}, "algo.advantage.lambd"),
+    (GAE | {"critic.muon.lr": 0.1}, "critic.muon.lr"),
+    (GAE | {"critic.min_lr_ratio": 0.1, "critic.lr_scheduler": "linear"}, "critic.min_lr_ratio"),
+    (GAE | {"critic.lr_warmup_ratio": 0.1, "critic.lr_scheduler": "constant"}, "critic.lr_warmup_ratio"),
+    ({"actor.muon.momentum": 0.9}, "actor.muon.momentum"),
+    ({"reward.offload": True}, "reward.offload"),
+    ({"ds.value_head_prefix": "head"}, "ds.value_head_prefix"),
+    (GAE | {"train.colocate_critic_reward": True}, "train.colocate_critic_reward"),
+    ({"train.ema_beta": 0.9}, "train.ema_beta"),
+    ({"reward.overlong_penalty_factor": 2.0}, "reward.overlong_penalty_factor"),
+    ({"algo.dynamic_filtering_range": (0.1, 0.9)}, "algo.dynamic_filtering_range"),
+    ({"algo.dynamic_filtering_enable": True, "reward.ungraded": "zero"}, "reward.ungraded"),
+    ({"actor.policy_loss_type": "cispo", "actor.dual_clip": 3.0}, "actor.dual_clip"),
     ({"eval.temperature": 0.6}, "eval.temperature"),
     ({"eval.dataset": "prompts.jsonl"}, "eval.dataset"),
     ({"logger.wandb.project": "p"}, "logger.wandb.project"),
@@ -144,7 +215,14 @@ def test_the_cpu_cache_does_nothing_on_gpu(resolved):
         {"eval.dataset": "prompts.jsonl", "eval.at_start": True},
         {"data.input_template": "Q: {}\nA: {{}}"},
         {"algo.kl.init_coef": 0.0, "ref.offload": False},
-        {"critic.adam.lr": 9e-6, "ds.zpg": 1, "ds.ring_attn_size": 1, "use_ms": False},  # defaults of planned flags
+        {"ds.zpg": 1, "ds.ring_attn_size": 1, "use_ms": False},  # defaults of planned flags
+        {"critic.freezing_steps": -1, "critic.save_value_network": False, "reward.offload": False},
+        GAE | {"critic.freezing_steps": 3, "critic.save_value_network": True, "ds.value_head_prefix": "head"},
+        GAE | {"actor.optim": "muon", "actor.muon.lr": 0.1, "critic.optim": "adam", "critic.adam.lr": 1e-5},
+        {"train.enable_ema": True, "train.ema_beta": 0.9},
+        {"reward.overlong_buffer_len": 128, "reward.overlong_penalty_factor": 0.5},
+        {"algo.dynamic_filtering_enable": True, "algo.dynamic_filtering_range": (0.1, 0.9)},
+        {"actor.policy_loss_type": "cispo", "actor.loss_aggregation": "constant"},
     ],
 )
 def test_what_has_its_effect_is_silent(resolved, changes):
@@ -194,7 +272,6 @@ def test_bounds_and_planned_flags_name_flags_that_exist():
     names = set(flags()) | {path for path, _ in sections(PPOConfig)}
     assert set(BOUNDS) <= set(flags())
     assert set(PLANNED) <= names
-    assert {path for path, _ in PLANNED_VALUES} <= set(flags())
     assert {part.rstrip(".") for idle in IDLE for part in idle.flags} <= names
 
 

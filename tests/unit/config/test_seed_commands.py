@@ -29,12 +29,9 @@ TIR = """
 TIR_PLANNED = {
     "train.async_enable",
     "train.agent_func_path",
-    "algo.dynamic_filtering_enable",
-    "algo.dynamic_filtering_range",
     "algo.bad_examples.filter_enable",
     "algo.bad_examples.loss_mask_enable",
     "algo.bad_examples.advantage_mask",
-    "reward.normalize_enable",
     "ckpt.path",
     "ckpt.save_hf",
     "ckpt.save_steps",
@@ -65,6 +62,11 @@ MUON = (
     "--actor.optim muon --actor.muon.lr 0.02 --actor.muon.momentum 0.95 --actor.adam.lr 5e-7 --critic.optim adam "
     "--critic.adam.lr 9e-6"
 )
+WARM_UP = (
+    "--actor.model_name_or_path owner/model --data.prompt_dataset owner/prompts --reward.model_name_or_path owner/rm "
+    "--reward.normalize_enable --critic.freezing_steps 10 --critic.save_value_network --critic.value_clip 0.2 "
+    "--reward.stop_properly_penalty_coef -0.5 --reward.overlong_buffer_len 512 --rollout.max_new_tokens 1024"
+)
 VLM = """
 --actor.model_name_or_path owner/vlm --reward.remote_url reward.py --data.prompt_dataset owner/pictures
 --data.input_key prompt --data.label_key label --data.image_key images --data.max_images_per_prompt 1
@@ -74,11 +76,12 @@ VLM = """
 """
 COMMANDS = {
     "tir": (TIR, TIR_PLANNED),
-    "quick": (QUICK, {"algo.dynamic_filtering_enable"}),
-    "deepgym": (DEEPGYM, {"algo.dynamic_filtering_enable"}),
+    "quick": (QUICK, set()),
+    "deepgym": (DEEPGYM, set()),
     "server": (SERVER, set()),
     "agent": (AGENT, {"train.agent_func_path", "train.async_enable", "train.partial_rollout_enable"}),
-    "muon": (MUON, {"actor.optim", "algo.advantage.estimator"}),  # no estimator given: gae, which needs the critic
+    "muon": (MUON, set()),
+    "warm up": (WARM_UP, set()),
     "vlm": (VLM, {"data.max_images_per_prompt", "actor.freeze_visual_encoder"}),
 }
 
@@ -117,9 +120,8 @@ def test_the_values_of_the_old_command_arrive():
     assert len(parsed(TIR).warnings) == len(old) - repeats + repeats  # one line per old name, one per repeat
 
 
-def test_the_quick_launch_runs_on_cpu_once_filtering_is_left_out(workplace: Path):
-    words = [word for word in QUICK.split() if word != "--algo.dynamic_filtering_enable"]
-    resolution = resolve(parse_ppo(words).config, {}, Machine(), workplace)
+def test_the_quick_launch_runs_on_cpu(workplace: Path):
+    resolution = resolve(parse_ppo(QUICK.split()).config, {}, Machine(), workplace)
     config = resolution.config
     assert (config.device, config.vllm.sync_backend, config.ds.attn_implementation) == ("cpu", "shm", "sdpa")
     assert (config.actor.num_gpus_per_node, config.ref.num_gpus_per_node, config.vllm.num_engines) == (4, 4, 2)
