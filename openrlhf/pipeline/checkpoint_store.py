@@ -1,0 +1,147 @@
+"""The checkpoints of a run on disk: complete or not there at all, rotated, the newest and the best always kept.
+
+    CHECKPOINTS/global_step6/checkpoint.json   step, metric, bytes; a folder without it is no checkpoint
+    CHECKPOINTS/global_step6/...               what the caller wrote
+    CHECKPOINTS/latest, best                   links, for people; nothing here reads them
+
+A checkpoint is written under a hidden name and renamed when every byte is on the disk: a process killed while saving
+leaves the last good one, and a hidden folder that the next save removes.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_ABOUT = "checkpoint.json"
+_HIDDEN = ".writing_"
+_PREFIX = "global_step"
+GIGABYTE = 1e9
+
+
+class CheckpointError(Exception):
+    """A checkpoint could not be written or read; the message is one line that names it and what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One complete checkpoint."""
+
+    folder: Path
+    step: int
+    metric: float | None  # the metric that `best` compares, of these very weights; None: not evaluated
+    size: int  # bytes
+
+
+class CheckpointStore:
+    """The folder that `ckpt.path` names.
+
+    Args:
+        max_num: checkpoints to keep, at least 1.
+        max_gb: their size together, in units of 1e9 bytes.
+    """
+
+    def __init__(self, root: Path, max_num: int, max_gb: float) -> None:
+        self.root = root
+        self._max_num, self._max_bytes = max_num, max_gb * GIGABYTE
+
+    def all(self) -> list[Checkpoint]:
+        """The complete checkpoints, oldest first.
+
+        Raises:
+            CheckpointError: a checkpoint's description cannot be read.
+        """
+        return sorted((_read(about) for about in self.root.glob(f"{_PREFIX}*/{_ABOUT}")), key=lambda found: found.step)
+
+    def latest(self) -> Checkpoint | None:
+        """The one with the highest step; None where there is none, or no folder at all."""
+        return max(self.all(), key=lambda found: found.step, default=None)
+
+    def best(self) -> Checkpoint | None:
+        """The one with the highest metric, the newer of equals; None where none was evaluated."""
+        rated = [(found.metric, found.step, found) for found in self.all() if found.metric is not None]
+        return max(rated, key=lambda entry: entry[:2])[2] if rated else None
+
+    @contextmanager
+    def writing(self, step: int, metric: float | None) -> Iterator[Path]:
+        """Fill the folder that this yields; it becomes the checkpoint of `step` when the block ends without an error.
+
+        Raises:
+            CheckpointError: the disk refused; earlier checkpoints are untouched.
+        """
+        hidden, final = self.root / f"{_HIDDEN}{_PREFIX}{step}", self.root / f"{_PREFIX}{step}"
+        try:
+            self._clear_unfinished()
+            hidden.mkdir(parents=True)
+            yield hidden
+            about = {"step": step, "metric": metric, "size": _size(hidden)}
+            (hidden / _ABOUT).write_text(json.dumps(about))
+            _flush(hidden)
+            if final.exists():  # the run went back to an earlier step and came here again
+                shutil.rmtree(final)
+            hidden.rename(final)
+            self._rotate()
+            self._link()
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint of step {step} in {self.root}: {error}; {self._what_is_left()}"
+            ) from error
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
+
+    def _rotate(self) -> None:
+        """Remove what is too much: never the newest or the best; first those without a metric, then the lowest, then
+        the oldest."""
+        kept = self.all()
+        newest, best = self.latest(), self.best()
+        spare = sorted(
+            (found for found in kept if found not in (newest, best)),
+            key=lambda found: (found.metric is not None, found.metric or 0.0, found.step),
+        )
+        for found in spare:
+            if len(kept) <= self._max_num and sum(other.size for other in kept) <= self._max_bytes:
+                return
+            shutil.rmtree(found.folder)
+            kept.remove(found)
+
+    def _link(self) -> None:
+        for name, found in (("latest", self.latest()), ("best", self.best())):
+            if found is None:
+                continue
+            fresh = self.root / f".{name}"
+            fresh.unlink(missing_ok=True)
+            fresh.symlink_to(found.folder.name)
+            fresh.replace(self.root / name)
+
+    def _clear_unfinished(self) -> None:
+        for folder in self.root.glob(f"{_HIDDEN}*"):
+            shutil.rmtree(folder)
+
+    def _remains(self) -> str:
+        latest = self.latest()
+        return "there is no earlier one" if latest is None else f"the checkpoint of step {latest.step} is kept"
+
+
+def _read(about: Path) -> Checkpoint:
+    try:
+        state = json.loads(about.read_text())
+        return Checkpoint(about.parent, int(state["step"]), state["metric"], int(state["size"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{about}: not the description of a checkpoint ({error}); remove its folder") from error
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))
+
+
+def _flush(folder: Path) -> None:
+    """Wait until everything below the folder is on the disk, names included."""
+    for path in (*folder.rglob("*"), folder):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,129 @@
+"""Checkpoints on disk: whole or absent, rotated without losing the newest or the best."""
+
+from pathlib import Path
+
+import pytest
+
+from openrlhf.pipeline.checkpoint_store import CheckpointError, CheckpointStore
+
+
+def save(
+    store: CheckpointStore, step: int, metric: float | None = None, size: int = 1000, error: Exception | None = None
+) -> None:
+    """Save, or fail with `error` when half is written."""
+    with store.writing(step, metric) as folder:
+        (folder / "weights").write_bytes(b"w" * size)
+        if error:
+            raise error
+
+
+def steps(store: CheckpointStore) -> list[int]:
+    return [found.step for found in store.all()]
+
+
+def test_an_absent_folder_holds_none(tmp_path):
+    store = CheckpointStore(tmp_path / "absent", 3, float("inf"))
+    assert store.latest() is None
+    assert store.best() is None
+    assert not (tmp_path / "absent").exists()
+
+
+def test_an_error_while_writing_leaves_the_last_good_one(tmp_path):
+    store = CheckpointStore(tmp_path, 3, float("inf"))
+    save(store, 1)
+    with pytest.raises(ZeroDivisionError):
+        save(store, 2, error=ZeroDivisionError())
+    assert steps(store) == [1]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".writing")] == []
+
+
+def test_what_a_killed_save_left_is_no_checkpoint_and_goes_with_the_next_save(tmp_path):
+    store = CheckpointStore(tmp_path, 3, float("inf"))
+    save(store, 1)
+    leftover = tmp_path / ".writing_global_step2"
+    leftover.mkdir()
+    (leftover / "weights").write_text("half")
+    assert store.latest().step == 1
+    save(store, 2)
+    assert steps(store) == [1, 2]
+    assert not leftover.exists()
+
+
+def test_a_full_disk_is_one_line_that_says_what_is_left(tmp_path):
+    store = CheckpointStore(tmp_path, 3, float("inf"))
+    save(store, 4)
+    with pytest.raises(CheckpointError, match=r"step 5 .*No space left.*the checkpoint of step 4 is kept"):
+        save(store, 5, error=OSError(28, "No space left on device"))
+    assert store.latest().step == 4
+
+
+def test_rotation_by_number_spares_the_newest_and_the_best(tmp_path):
+    store = CheckpointStore(tmp_path, 2, float("inf"))
+    save(store, 1, metric=0.9)  # the best
+    save(store, 2)
+    save(store, 3, metric=0.2)
+    # Three, one too many: 2 has no metric, so it goes first.
+    assert steps(store) == [1, 3]
+    save(store, 4, metric=0.1)
+    # 3 goes: 1 is the best, 4 the newest.
+    assert steps(store) == [1, 4]
+    assert store.best().step == 1
+    assert (tmp_path / "best").resolve().name == "global_step1"
+    assert (tmp_path / "latest").resolve().name == "global_step4"
+
+
+def test_only_one_to_keep_and_an_older_best_keeps_two(tmp_path):
+    store = CheckpointStore(tmp_path, 1, float("inf"))
+    save(store, 1, metric=0.9)
+    save(store, 2, metric=0.5)
+    assert steps(store) == [1, 2]
+
+
+def test_among_the_rated_the_lowest_goes_first_and_among_equals_the_oldest(tmp_path):
+    store = CheckpointStore(tmp_path, 3, float("inf"))
+    for step, metric in ((1, 0.5), (2, 0.3), (3, 0.8), (4, 0.3)):
+        save(store, step, metric)
+    assert steps(store) == [1, 3, 4]  # 2 was the lowest when 4 came; 4 is the newest
+    save(store, 5, metric=0.3)
+    assert steps(store) == [1, 3, 5]
+
+
+def test_rotation_by_size(tmp_path):
+    # Three of about 1 kB each (and their description); 2.5 kB hold two.
+    store = CheckpointStore(tmp_path, 9, 2.5e-6)
+    for step in (1, 2, 3):
+        save(store, step)
+    assert steps(store) == [2, 3]
+
+
+def test_a_newer_one_of_the_same_step_replaces_the_older(tmp_path):
+    store = CheckpointStore(tmp_path, 3, float("inf"))
+    save(store, 2, size=10)
+    save(store, 2, metric=0.4, size=20)
+    assert steps(store) == [2]
+    assert (store.latest().folder / "weights").stat().st_size == 20
+    assert store.latest().metric == 0.4
+
+
+def test_the_better_of_equals_is_the_newer(tmp_path):
+    store = CheckpointStore(tmp_path, 3, float("inf"))
+    save(store, 1, metric=0.5)
+    save(store, 2, metric=0.5)
+    assert store.best().step == 2
+
+
+def test_a_broken_description_is_named(tmp_path):
+    folder = tmp_path / "global_step7"
+    folder.mkdir()
+    (folder / "checkpoint.json").write_text("{")
+    with pytest.raises(CheckpointError, match="global_step7"):
+        CheckpointStore(tmp_path, 3, float("inf")).latest()
+
+
+def test_a_folder_of_another_kind_is_left_alone(tmp_path):
+    other = Path(tmp_path / "global_step_notes")
+    other.mkdir()
+    store = CheckpointStore(tmp_path, 1, float("inf"))
+    save(store, 1)
+    save(store, 2)
+    assert other.is_dir()
