@@ -86,9 +86,7 @@ class CheckpointStore:
             self._rotate()
             self._link()
         except OSError as error:
-            raise CheckpointError(
-                f"checkpoint of step {step} in {self.root}: {error}; {self._what_is_left()}"
-            ) from error
+            raise CheckpointError(f"checkpoint of step {step} in {self.root}: {error}; {self._remains()}") from error
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
 
