@@ -1,0 +1,126 @@
+"""The answer's own interpreter: imports its module and calls its functions. Nothing here is trusted.
+
+What it reports are its own return values, so all it could forge is what it was free to return.
+
+    reply = !BII state, length of the error text, length of the value | error text | value as JSON
+"""
+
+import builtins
+import importlib.util
+import json
+import os
+import random
+import struct
+import sys
+import traceback
+from types import ModuleType
+from typing import Any
+
+from .setup import Setup
+from .wire import read_exactly, write_all
+
+REQUEST = struct.Struct("!I")
+REPLY = struct.Struct("!BII")
+RETURNED, RAISED, LEFT, OUT_OF_MEMORY = range(4)
+MAX_ERROR = 2048  # bytes
+
+_PLAIN = (bool, int, float, str, type(None))
+_KEYS = (str, int, float, bool, type(None))
+
+
+def serve(setup: Setup, requests: int, replies: int) -> None:
+    """Answer requests until the supervisor closes their pipe."""
+    _make_standard_streams()
+    sys.path.insert(0, setup.work)
+    sys.argv = [setup.module or ""]
+    os.chdir(setup.work)
+    random.seed()  # the zygote's state would make every answer draw the same numbers
+    module: ModuleType | None = None
+    while True:
+        try:
+            (size,) = REQUEST.unpack(read_exactly(requests, REQUEST.size))
+            call = json.loads(read_exactly(requests, size))
+        except EOFError:
+            return
+        error, value = "", b""
+        try:
+            if module is None:
+                module = _load(setup)
+            state, value = RETURNED, _encode(_find(module, call["function"])(*call["args"], **call["kwargs"]))
+        except SystemExit as leave:
+            state, error = LEFT, f"SystemExit: {leave.code!r}"
+        except MemoryError:
+            state, error = OUT_OF_MEMORY, "MemoryError"
+        except BaseException as failure:
+            state, error = RAISED, _describe(failure, setup)
+        _flush()
+        text = error.encode(errors="backslashreplace")[:MAX_ERROR]
+        write_all(replies, REPLY.pack(state, len(text), len(value)) + text + value)
+
+
+def _make_standard_streams() -> None:
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1)  # noqa: SIM115
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+
+
+def _load(setup: Setup) -> ModuleType:
+    assert setup.module is not None
+    path = os.path.join(setup.work, setup.module)
+    name = os.path.basename(setup.module).removesuffix(".py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{setup.module} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _find(module: ModuleType, name: str) -> Any:
+    try:
+        return module.__dict__[name]
+    except KeyError:
+        raise NameError(f"the answer defines no {name!r}") from None
+
+
+def _encode(value: Any) -> bytes:
+    return json.dumps(_plain(value)).encode()
+
+
+def _plain(value: Any) -> Any:
+    """The value if it is JSON data by exact type; objects that only look like it are refused."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is list or kind is tuple:
+        return [_plain(item) for item in value]
+    if kind is dict:
+        for key in value:
+            if type(key) not in _KEYS:
+                raise TypeError(f"returned a dict with a key of type {type(key).__name__}, which is not JSON data")
+        return {key: _plain(item) for key, item in value.items()}
+    raise TypeError(f"returned a value of type {kind.__name__}, which is not JSON data")
+
+
+def _describe(failure: BaseException, setup: Setup) -> str:
+    """Type, message and line in the answer's file; never raises, whatever the exception's __str__ does."""
+    try:
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(failure.__traceback__, limit=-50)
+            if frame.filename.startswith(setup.work)
+        ]
+        where = f" (line {lines[-1]})" if lines else ""
+        return f"{type(failure).__name__}: {str(failure)[:500]}{where}"
+    except BaseException:  # the exception is the answer's object
+        return "exception that cannot be shown"
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # the answer replaced, closed or broke it; its output is its own loss
+            builtins.id(stream)

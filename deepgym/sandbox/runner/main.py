@@ -1,0 +1,33 @@
+"""The runner of a jail that is used once, such as a container: one job from stdin to stdout, then it ends.
+
+As process 1 of a container it owns every process in it. The container brings network, disk and memory limits.
+"""
+
+import gc
+import os
+
+from . import seccomp
+from .job import run_job
+from .setup import Setup
+from .wire import read_frame
+
+
+def main() -> None:
+    """Read one job from descriptor 0, write its outcomes to descriptor 1."""
+    source, sink = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    header, files = read_frame(source)
+    setup = Setup.of(header)
+    gc.freeze()
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    run_job(
+        setup,
+        files,
+        source=source,
+        sink=sink,
+        proc=proc,
+        is_init=os.getpid() == 1,
+        seccomp_filter=seccomp.build() if setup.seccomp else None,
+    )
