@@ -12,13 +12,12 @@ and up to two million characters long (about a second per million: call it off t
 
 import re
 
-from deepgym.sandbox.base import check_relative_path
-
 _SPECIAL_TOKEN = re.compile(r"<\|[^<>|\s]{1,64}\|>|<｜[^<>｜\n]{1,64}｜>|</s>|<eos>|<pad>|<end_of_turn>")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _FENCE = re.compile(r"(`{3,})([^`]*)\Z|(~{3,})(.*)\Z", re.DOTALL)
 _LIST_MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|\Z)")
 _BUNDLE_HEADER = re.compile(r"=== (\S+) ===[ \t]*\Z")
+_BUNDLE_PATH = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.-]{1,100}(?:/[A-Za-z0-9_.-]{1,100}){0,7}\Z")
 _LIST_STARTS = frozenset("-+*0123456789")
 _TAB = 4
 MAX_BUNDLE_FILES = 64
@@ -64,7 +63,9 @@ def split_bundle(code: str) -> dict[str, str]:
             if current is not None:
                 current.append(line)
             continue
-        path = check_relative_path(header.group(1))
+        path = header.group(1)
+        if not _BUNDLE_PATH.match(path) or "." in path.split("/"):
+            raise ValueError(f"{path!r} is not a plain relative path (letters, digits, '_', '-', '.', '/')")
         if path in files:
             raise ValueError(f"file {path!r} is given twice")
         if len(files) == MAX_BUNDLE_FILES:

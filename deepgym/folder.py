@@ -1,0 +1,142 @@
+"""An environment as a folder.
+
+env.toml         title, kind, language, entry, difficulty, domain, tags, answer, [limits], [groups]
+task.md          what the model is asked; the examples and the form of the answer are added to it
+verifier.py      cases(rng), judge(case, outcome), examples(): trusted code
+files/           what the answer finds in its working directory (optional)
+reference.*      an answer that scores 1.0
+wrong/*.*        answers that do not pass; `constant*`, `empty*` and `stub*` earn at most 0.1, the others below 0.5
+"""
+
+import hashlib
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from deepgym.exceptions import EnvironmentDefinitionError
+from deepgym.models import AnswerForm, Difficulty, Environment, Kind, Language, Verifier
+from deepgym.sandbox.base import Limits, check_relative_path
+from deepgym.tasktext import render_task
+
+MANIFEST = "env.toml"
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+
+
+class Manifest(BaseModel):
+    """env.toml, checked."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    title: str
+    kind: Kind
+    language: Language = "python"
+    entry: str
+    difficulty: Difficulty
+    domain: str
+    tags: list[str] = []
+    answer: AnswerForm = "single"
+    limits: dict[str, float | int] = {}
+    groups: dict[str, float] = {"main": 1.0}
+
+
+class EnvironmentFolder:
+    """Reads one folder; nothing is cached, so an author sees each edit at once."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.name = self.path.resolve().name
+        if not (self.path / MANIFEST).is_file():
+            raise EnvironmentDefinitionError(f"{self.path}: not an environment folder, it has no {MANIFEST}")
+        if not NAME.match(self.name):
+            raise EnvironmentDefinitionError(f"{self.path}: a folder name is lower case letters, digits and '_'")
+
+    def environment(self, seed: int = 0) -> Environment:
+        """The record. Raises EnvironmentDefinitionError naming the file and the field that are wrong."""
+        manifest = self._manifest()
+        verifier = self._verifier()
+        try:
+            return Environment(
+                name=self.name,
+                title=manifest.title,
+                task=render_task(self._read("task.md"), manifest.kind, manifest.entry, manifest.answer, verifier),
+                kind=manifest.kind,
+                language=manifest.language,
+                entry=manifest.entry,
+                verifier=verifier,
+                difficulty=manifest.difficulty,
+                domain=manifest.domain,
+                tags=tuple(manifest.tags),
+                limits=Limits(**_checked_limits(manifest.limits)),
+                groups=manifest.groups,
+                files=self._files(),
+                answer=manifest.answer,
+                seed=seed,
+            )
+        except (ValueError, TypeError) as exc:
+            raise EnvironmentDefinitionError(f"{self.path / MANIFEST}: {exc}") from exc
+
+    def reference(self) -> str:
+        """The reference answer."""
+        found = sorted(self.path.glob("reference.*"))
+        if len(found) != 1:
+            raise EnvironmentDefinitionError(f"{self.path}: needs one reference.* file, has {len(found)}")
+        return found[0].read_text(encoding="utf-8")
+
+    def wrong(self) -> dict[str, str]:
+        """Answers that must not pass, by file name without suffix."""
+        return {path.stem: path.read_text(encoding="utf-8") for path in sorted((self.path / "wrong").glob("*.*"))}
+
+    def _manifest(self) -> Manifest:
+        try:
+            return Manifest.model_validate(tomllib.loads(self._read(MANIFEST)))
+        except tomllib.TOMLDecodeError as exc:
+            raise EnvironmentDefinitionError(f"{self.path / MANIFEST}: {exc}") from exc
+        except ValidationError as exc:
+            problems = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors())
+            raise EnvironmentDefinitionError(f"{self.path / MANIFEST}: {problems}") from exc
+
+    def _verifier(self) -> Verifier:
+        path = self.path / "verifier.py"
+        members = vars(_load_module(path, self._read("verifier.py")))
+        missing = [name for name in ("cases", "judge", "examples") if not callable(members.get(name))]
+        if missing:
+            raise EnvironmentDefinitionError(f"{path}: defines no function {', '.join(missing)}")
+        return Verifier(cases=members["cases"], judge=members["judge"], examples=members["examples"])
+
+    def _files(self) -> dict[str, bytes]:
+        root = self.path / "files"
+        paths = [path for path in sorted(root.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+        return {check_relative_path(path.relative_to(root).as_posix()): path.read_bytes() for path in paths}
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.path / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise EnvironmentDefinitionError(f"{self.path / name}: cannot be read: {exc}") from exc
+
+
+def _checked_limits(limits: dict[str, float | int]) -> dict[str, Any]:
+    known = Limits.__dataclass_fields__
+    unknown = sorted(set(limits) - set(known))
+    if unknown:
+        raise ValueError(f"limits.{unknown[0]} does not exist; limits are {', '.join(known)}")
+    return dict(limits)
+
+
+def _load_module(path: Path, source: str) -> ModuleType:
+    """Execute a verifier's file under a module name of its own; two folders of one name do not meet."""
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    spec = importlib.util.spec_from_loader(f"deepgym_verifier_{path.parent.name}_{digest}", loader=None)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__file__ = str(path)
+    try:
+        exec(compile(source, str(path), "exec"), vars(module))
+    except Exception as exc:
+        raise EnvironmentDefinitionError(f"{path}: {type(exc).__name__}: {exc}") from exc
+    return module
