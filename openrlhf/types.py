@@ -203,6 +203,7 @@ class Experience:
     group_ids: np.ndarray  # (B,) int64, equal iff the same prompt draw
     sample_ids: np.ndarray  # (B,) int64, equal iff segments of one sample
     truncated: np.ndarray  # (B,) bool
+    turn_rewards: np.ndarray | None = None  # (B, T) float32, each at its turn's last action; None: no turn has one
     old_logprobs: np.ndarray | None = None  # (B, T); None: on-policy, the step's own detached logprobs serve
     ref_logprobs: np.ndarray | None = None  # (B, T)
     values: np.ndarray | None = None  # (B, T)
@@ -223,6 +224,7 @@ class Experience:
             group_ids=self.group_ids,
             sample_ids=self.sample_ids,
             truncated=self.truncated,
+            turn_rewards=self.turn_rewards,
         )
 
     def __len__(self) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from openrlhf.rl.balance import first_fit, heaviest_first, spread
+from openrlhf.rl.token_rewards import turn_rewards
 from openrlhf.types import Experience, MicroBatch, Rollout, RolloutGroup, Segment, Status, StepTotals
 
 FILLER_TOKENS = 2
@@ -45,7 +46,15 @@ def collate(groups: Sequence[RolloutGroup]) -> Experience:
         group_ids=np.array([group for _, _, group, _ in rows], dtype=np.int64),
         sample_ids=np.array([sample for *_, sample in rows], dtype=np.int64),
         truncated=np.array([rollout.truncated for _, rollout, _, _ in rows], dtype=bool),
+        turn_rewards=_turn_rewards(segments),
     )
+
+
+def _turn_rewards(segments: Sequence[Segment]) -> np.ndarray | None:
+    """(B, T) float32, or None where no turn of the whole batch has a reward of its own."""
+    if all(turn.reward is None for segment in segments for turn in segment.turns):
+        return None
+    return _pad([turn_rewards(s.turns, s.action_mask) for s in segments], 0.0, np.float32)
 
 
 def plan_micro_batches(

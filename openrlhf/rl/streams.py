@@ -25,3 +25,9 @@ def bounded(values: torch.Tensor, limit: float) -> torch.Tensor:
     The gradient is 0 where the clamp acts.
     """
     return torch.where(values.isfinite(), values.clamp(-limit, limit), torch.nan)
+
+
+def sequence_mean(values: torch.Tensor, sequence: torch.Tensor, num_sequences: int) -> torch.Tensor:
+    """Return (S,): the mean of values (M,) over the sequence (M,) each belongs to; 0 for a sequence without values."""
+    counts = sequence_sum(torch.ones_like(values, requires_grad=False), sequence, num_sequences)
+    return sequence_sum(values, sequence, num_sequences) / counts.clamp(min=1)

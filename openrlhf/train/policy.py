@@ -25,7 +25,7 @@ from openrlhf.models.errors import ModelError
 from openrlhf.models.export import save_hf
 from openrlhf.models.load import DTYPES, check_vocabulary, load_causal_lm
 from openrlhf.models.tokenizer import load_tokenizer
-from openrlhf.rl.losses import PolicyObjective
+from openrlhf.rl.losses.objective import PolicyObjective
 from openrlhf.rl.metrics import MetricSum
 from openrlhf.train.backend import TrainBackend
 from openrlhf.train.context import WorkerContext

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from openrlhf.rl.losses import LossStreams, PolicyObjective, check_finite, policy_loss
+from openrlhf.rl.losses.objective import PolicyObjective
+from openrlhf.rl.losses.policy_loss import policy_loss
+from openrlhf.rl.losses.share import check_finite
+from openrlhf.rl.losses.tokens import LossStreams
 from openrlhf.rl.metrics import MetricSum, merge
 from openrlhf.train.backend import TrainBackend
 from openrlhf.train.forward import TokenScores, score_tokens

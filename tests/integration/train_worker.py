@@ -15,7 +15,7 @@ from openrlhf.config.algo import AlgoConfig, KlConfig
 from openrlhf.config.model import ActorConfig, AdamConfig, RefConfig
 from openrlhf.config.train import DsConfig, TrainConfig
 from openrlhf.models.load import DTYPES, load_causal_lm
-from openrlhf.rl.losses import PolicyObjective
+from openrlhf.rl.losses.objective import PolicyObjective
 from openrlhf.train.context import WorkerContext
 from openrlhf.train.layout import Layout
 from openrlhf.train.policy import PolicyTrainer

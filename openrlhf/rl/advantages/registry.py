@@ -1,4 +1,4 @@
-"""The critic-free estimators by name. A new one is a file beside this one and a line in the table."""
+"""The estimators by name. A new one is a file beside this one and a line in the table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +18,15 @@ class Estimator:
 
     name: str
     score: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-    grouped: bool  # compares the samples of a prompt: needs at least two of them, and discounts nothing (gamma 1)
+    grouped: bool  # compares the samples of a prompt: needs at least two of them, and every token gets the same number
     batch_norm: bool  # advantages are normalised over the loss tokens of the rollout batch
+    critic: bool = False  # the baseline is a value model: the returns become advantages through `gae`
 
 
 ESTIMATORS = {
     estimator.name: estimator
     for estimator in (
+        Estimator("gae", reinforce, grouped=False, batch_norm=True, critic=True),
         Estimator("reinforce", reinforce, grouped=False, batch_norm=True),
         Estimator("reinforce_baseline", reinforce_baseline, grouped=True, batch_norm=True),
         Estimator("rloo", rloo, grouped=True, batch_norm=False),

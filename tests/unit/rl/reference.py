@@ -30,7 +30,7 @@ def estimate(name: str, rewards: Row, group_ids: Sequence[int]) -> list[float]:
         members = [r for r, g in zip(rewards, group_ids, strict=True) if g == group_id]
         others = [r for j, (r, g) in enumerate(zip(rewards, group_ids, strict=True)) if g == group_id and j != i]
         mean = math.fsum(members) / len(members)
-        if name == "reinforce":
+        if name in ("gae", "reinforce"):
             result.append(float(reward))
         elif max(members) - min(members) <= 1e-6:
             result.append(0.0)

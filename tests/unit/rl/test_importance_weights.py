@@ -48,14 +48,14 @@ def test_thresholds_are_inside():
 
 
 def test_metrics_by_hand():
-    # Raw w: sum 50.25 over 8, max 16. Applied (tis): sum 27.5, squares 0.25 + 1 + 25*5 + 1 = 127.25,
-    # ess = 27.5^2 / (8 * 127.25) = 0.742878.
+    # Before thresholds: sum 50.25 over 8, max 16, squares 0.0625 + 1 + 64*4 + 1 + 256 = 514.0625,
+    # ess = 50.25^2 / (8 * 514.0625) = 0.614.
     values = finalize(weight_metrics(weigh("tis")))
     assert values == pytest.approx(
         {
             "train/is_weight_mean": 6.28125,
             "train/is_weight_max": 16.0,
-            "train/is_ess": 0.742878,
+            "train/is_ess": 50.25**2 / (8 * 514.0625),
             "train/is_clamped_rate": 0.75,
             "train/is_masked_rate": 0.0,
         },

@@ -13,7 +13,10 @@ from openrlhf.config.algo import AdvantageConfig, KlConfig
 from openrlhf.rl.advantages.compute import compute_advantages
 from openrlhf.rl.correction import Correction
 from openrlhf.rl.logprobs import chunked_logprobs, logprobs_and_entropy, predictor_index, scatter_to_tokens
-from openrlhf.rl.losses import LossStreams, PolicyObjective, policy_loss
+from openrlhf.rl.losses.aggregation import Aggregation
+from openrlhf.rl.losses.objective import PolicyObjective
+from openrlhf.rl.losses.policy_loss import policy_loss
+from openrlhf.rl.losses.tokens import LossStreams
 from openrlhf.rl.metrics import finalize, merge
 from openrlhf.rl.packing import collate, pack, plan_micro_batches, step_totals
 from openrlhf.rl.streams import sequence_index
@@ -138,10 +141,10 @@ LAYOUTS = [
     (16, 1, None, packed_hidden, whole_scores),  # more ranks than rows: fillers
 ]
 OBJECTIVES = {
-    "token": PolicyObjective(0.2, 0.28, None, "token", 0.01, "k3", True),
-    "sequence": PolicyObjective(0.2, 0.2, 3.0, "sequence", 0.01, "k2", True),
-    "tis": PolicyObjective(0.2, 0.2, None, "token", 0.0, "k3", True, Correction("tis", 0.7, 1.5)),
-    "seq-mask-tis": PolicyObjective(0.2, 0.2, None, "sequence", 0.0, "k3", True, Correction("seq-mask-tis", 0.7, 1.5)),
+    "token": PolicyObjective(0.2, 0.28, None, Aggregation("token"), 0.01, "k3", True),
+    "sequence": PolicyObjective(0.2, 0.2, 3.0, Aggregation("sequence"), 0.01, "k2", True),
+    "tis": PolicyObjective(0.2, 0.2, None, Aggregation("token"), 0.0, "k3", True, Correction("tis", 0.7, 1.5)),
+    "seq-mask-tis": PolicyObjective(0.2, 0.2, None, Aggregation("sequence"), 0.0, "k3", True, Correction("seq-mask-tis", 0.7, 1.5)),
 }
 
 

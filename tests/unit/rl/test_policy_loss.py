@@ -10,7 +10,11 @@ import torch
 from openrlhf.config.algo import AdvantageConfig, AlgoConfig, KlConfig
 from openrlhf.config.model import ActorConfig
 from openrlhf.rl.correction import Correction
-from openrlhf.rl.losses import LossStreams, PolicyObjective, check_finite, policy_loss
+from openrlhf.rl.losses.aggregation import Aggregation
+from openrlhf.rl.losses.objective import PolicyObjective
+from openrlhf.rl.losses.policy_loss import policy_loss
+from openrlhf.rl.losses.share import check_finite
+from openrlhf.rl.losses.tokens import LossStreams
 from openrlhf.rl.metrics import finalize
 from openrlhf.types import StepTotals
 from tests.unit.rl import reference
@@ -89,7 +93,7 @@ def test_without_old_logprobs_the_step_is_on_policy():
 
 def test_metrics_by_hand():
     # Loss tokens 0 and 1: new - old = 0.1, 0.3 -> ppo_kl = -0.2. rollout - old = 0.5, -0.1: mean 0.2, mean abs 0.3,
-    # max abs 0.5. ref: new - ref = 1, 3 -> k1 mean 2. Entropies 1 and 2.
+    # max abs 0.5; k3 is exp(-d) - 1 + d for d = 0.5, -0.1. ref: new - ref = 1, 3 -> k1 mean 2. Entropies 1 and 2.
     found = streams(
         [-0.9, -0.7, 0.0],
         [1.0, 1.0, 1.0],
@@ -108,6 +112,7 @@ def test_metrics_by_hand():
         "train/ppo_kl": -0.2,
         "train/ppo_clip_ratio": 0.5,
         "train/vllm_kl": 0.2,
+        "train/vllm_kl_k3": (math.exp(-0.5) - 0.5 + math.exp(0.1) - 1.1) / 2,
         "train/logprobs_diff": 0.3,
         "train/logprobs_diff_max": 0.5,
     }
@@ -119,10 +124,10 @@ def test_kl_and_entropy_enter_the_loss_with_the_same_normaliser():
     # tokens the same. loss = 0.1 * 1.25 - 0.01 * 2 = 0.105.
     found = streams([-1.0, -1.0], [0.0, 0.0], [1, 1], [0, 1, 2], ref_logprobs=[-2.0, -3.0], entropy=[1.0, 3.0])
     for aggregation in ("token", "sequence"):
-        objective = PolicyObjective(aggregation=aggregation, entropy_coef=0.01, kl_estimator="k2", kl_in_loss=True)
+        objective = PolicyObjective(aggregation=Aggregation(aggregation), entropy_coef=0.01, kl_estimator="k2", kl_in_loss=True)
         assert policy_loss(found, totals(found), objective, kl_coef=0.1).loss.item() == pytest.approx(0.105)
         # KL outside the loss is only measured.
-        objective = PolicyObjective(aggregation=aggregation, entropy_coef=0.01, kl_estimator="k2")
+        objective = PolicyObjective(aggregation=Aggregation(aggregation), entropy_coef=0.01, kl_estimator="k2")
         result = policy_loss(found, totals(found), objective, kl_coef=0.1)
         assert result.loss.item() == pytest.approx(-0.02)
         assert finalize(result.metrics)["train/kl"] == pytest.approx(1.25)
@@ -140,13 +145,25 @@ def test_objective_from_config():
     algo = AlgoConfig(kl=KlConfig(use_loss=True, estimator="k3"), advantage=AdvantageConfig(is_correction_enable=True))
     actor = ActorConfig(eps_clip=0.1, dual_clip=3.0, entropy_coef=0.0, loss_aggregation="sequence")
     assert PolicyObjective.from_config(actor, algo) == PolicyObjective(
-        0.1, 0.1, 3.0, "sequence", 0.0, "k3", True, Correction("tis", 0.5, 5.0)
+        0.1, 0.1, 3.0, Aggregation("sequence"), 0.0, "k3", True, Correction("tis", 0.5, 5.0)
     )
     asymmetric = PolicyObjective.from_config(ActorConfig(eps_clip_low_high=(0.2, 0.28)), AlgoConfig())
     assert (asymmetric.clip_low, asymmetric.clip_high, asymmetric.correction) == (0.2, 0.28, None)
-    for actor in (ActorConfig(policy_loss_type="gspo"), ActorConfig(loss_aggregation="constant")):
-        with pytest.raises(ValueError, match="is not available"):
-            PolicyObjective.from_config(actor, algo)
+    constant = PolicyObjective.from_config(ActorConfig(loss_aggregation="constant"), algo, 512)
+    assert constant.aggregation == Aggregation("constant", 512)
+
+
+@pytest.mark.parametrize(
+    ("actor", "message"),
+    [
+        ({"policy_loss_type": "gspo"}, "'gspo' has one ratio per sequence and needs aggregation 'sequence', not 'token'"),
+        ({"policy_loss_type": "cispo", "dual_clip": 3.0}, r"'cispo' bounds every ratio: dual clip 3.0 has no effect"),
+        ({"loss_aggregation": "constant"}, "'constant' needs a length of at least 1, got None"),
+    ],
+)
+def test_parts_that_cannot_go_together(actor, message):
+    with pytest.raises(ValueError, match=message):
+        PolicyObjective.from_config(ActorConfig(**actor), AlgoConfig())
 
 
 @pytest.mark.parametrize("aggregation", ["token", "sequence"])
@@ -172,7 +189,7 @@ def check_against_reference(aggregation, correction, dual_clip, rng):
         torch.tensor(cu),
         *map(torch.from_numpy, (old, ref, entropies)),
     )
-    objective = PolicyObjective(0.2, 0.3, dual_clip, aggregation, 0.01, "k3", True, correction)
+    objective = PolicyObjective(0.2, 0.3, dual_clip, Aggregation(aggregation), 0.01, "k3", True, correction)
     result = policy_loss(found, totals(found), objective, kl_coef=0.05)
 
     policy, kl, entropy = [], [], []
@@ -195,7 +212,7 @@ def check_against_reference(aggregation, correction, dual_clip, rng):
 def objective_with_everything(correction, aggregation="token"):
     return PolicyObjective(
         dual_clip=3.0,
-        aggregation=aggregation,
+        aggregation=Aggregation(aggregation),
         entropy_coef=0.01,
         kl_estimator="k3",
         kl_in_loss=True,
@@ -302,7 +319,7 @@ def test_case_b2(layout, aggregation, expected):
             torch.ones(len(advantages), dtype=torch.bool),
             torch.from_numpy(ends),
         )
-        share = policy_loss(found, step, PolicyObjective(aggregation=aggregation)).loss
+        share = policy_loss(found, step, PolicyObjective(aggregation=Aggregation(aggregation))).loss
         share.backward()
         loss += share.item()
     assert loss == pytest.approx(expected, abs=1e-6)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from openrlhf.rl.shaping import clip_rewards, kl_penalty, terminal_rewards, turn_rewards
+from openrlhf.rl.shaping import clip_rewards
+from openrlhf.rl.token_rewards import kl_penalty, terminal_rewards, turn_rewards
 from openrlhf.types import Turn
 
 

@@ -8,7 +8,8 @@ import torch
 from transformers import LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from openrlhf.rl.losses import PolicyObjective
+from openrlhf.rl.losses.aggregation import Aggregation
+from openrlhf.rl.losses.objective import PolicyObjective
 from openrlhf.rl.metrics import finalize
 from openrlhf.rl.packing import filler
 from openrlhf.train.forward import score_tokens, token_logprobs
@@ -88,7 +89,7 @@ def gradient(cuts: list[list[int]], layout: str, objective: PolicyObjective, dty
 
 OBJECTIVES = {
     "token": PolicyObjective(entropy_coef=0.01, kl_in_loss=True, kl_estimator="k3"),
-    "sequence": PolicyObjective(aggregation="sequence", entropy_coef=0.0, kl_in_loss=True, kl_estimator="k2"),
+    "sequence": PolicyObjective(aggregation=Aggregation("sequence"), entropy_coef=0.0, kl_in_loss=True, kl_estimator="k2"),
 }
 
 

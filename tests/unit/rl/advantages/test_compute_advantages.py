@@ -118,6 +118,7 @@ def test_nothing_to_train_on():
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
 def test_a_broken_reward_stops_the_step_and_names_the_row(name, broken):
     batch = samples.experience([[0, 1], [0, 1], [0, 1], [0, 1]], [0, 1, broken, 0], [0, 0, 1, 1])
+    batch.values = np.zeros((4, 2), dtype=np.float32)
     with pytest.raises(FloatingPointError, match=r"row\(s\) \[.*2.*\] are not finite"):
         compute(batch, name)
 
@@ -128,7 +129,7 @@ def test_a_broken_logprob_of_an_action_stops_the_step():
         compute(batch, "rloo", KlConfig(), 0.1)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", [n for n, e in ESTIMATORS.items() if not e.critic])
 @pytest.mark.parametrize("seed", range(6))
 def test_matches_the_reference(name, seed):
     rng = np.random.default_rng(seed)

@@ -21,6 +21,7 @@ def scores(name, rewards, group_ids):
     [
         # Group 7: rewards 1, 0, 2 -> mean 1, Bessel variance (0 + 1 + 1)/2 = 1. Group 3: rewards 4, 2 -> mean 3,
         # Bessel variance (1 + 1)/1 = 2, std 1.4142.
+        ("gae", [1, 4, 0, 2, 2]),
         ("reinforce", [1, 4, 0, 2, 2]),
         ("reinforce_baseline", [0, 1, -1, -1, 1]),
         ("dr_grpo", [0, 1, -1, -1, 1]),
@@ -73,15 +74,16 @@ def test_a_broken_reward_stays_in_its_group_and_shows(name):
 
 
 def test_flags_of_each_estimator():
-    assert {n: (e.grouped, e.batch_norm) for n, e in ESTIMATORS.items()} == {
-        "reinforce": (False, True),
-        "reinforce_baseline": (True, True),
-        "rloo": (True, False),
-        "group_norm": (True, False),
-        "dr_grpo": (True, False),
+    assert {n: (e.grouped, e.batch_norm, e.critic) for n, e in ESTIMATORS.items()} == {
+        "gae": (False, True, True),
+        "reinforce": (False, True, False),
+        "reinforce_baseline": (True, True, False),
+        "rloo": (True, False, False),
+        "group_norm": (True, False, False),
+        "dr_grpo": (True, False, False),
     }
 
 
 def test_unknown_name_lists_what_exists():
-    with pytest.raises(ValueError, match="'gae', one of reinforce, reinforce_baseline, rloo, group_norm, dr_grpo"):
-        estimator("gae")
+    with pytest.raises(ValueError, match="'ppo', one of gae, reinforce, reinforce_baseline, rloo, group_norm, dr_grpo"):
+        estimator("ppo")
