@@ -16,6 +16,7 @@ from enum import Enum, auto
 from typing import Protocol
 
 from deepgym.exceptions import DeepGymError, error_type_of, is_infrastructure_failure
+from deepgym.extract import extract_code
 from deepgym.integrations.masked_rate import MaskedRate
 from deepgym.integrations.slots import Slots
 from deepgym.models import Environment, ErrorType, RunResult
@@ -130,7 +131,7 @@ class Grader:
             if asyncio.get_running_loop().time() >= deadline:
                 return None
             try:
-                return await self._gym.arun(self._env, sample.response, on_start=started)
+                return await self._gym.arun(self._env, extract_code(sample.response), on_start=started)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():

@@ -230,3 +230,9 @@ def test_observers_see_every_sample():
 
     assert run_virtual(main()) == seen
     assert len(seen) == 2
+
+
+def test_the_last_fenced_block_is_run():
+    gym = FakeGym()
+    grade(gym, ["First:\n```python\nno\n```\nBetter:\n```python\nyes\n```<|im_end|>", "no fence"])
+    assert [answer for answer, _ in gym.calls] == ["yes\n", "no fence"]
