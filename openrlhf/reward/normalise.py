@@ -52,12 +52,12 @@ def _mapping(raw: Any, source: str, bare: bool) -> Mapping[str, Any]:
     if raw is None and bare:
         raise RewardError(f"{source}: returned None, is a return statement missing? expected {EXPECTED}")
     if not bare or isinstance(raw, str):
-        raise RewardError(f"{source}: got {_kind(raw)}; expected {EXPECTED}")
+        raise RewardError(f"{source}: got {kind_of(raw)}; expected {EXPECTED}")
     return {"rewards": raw}
 
 
 def _outcome(reward: float, score: float, logs: dict[str, float], source: str, tally: Tally) -> RewardOutcome:
-    reward, score = _as_float32(reward), _as_float32(score)
+    reward, score = as_float32(reward), as_float32(score)
     for name, value in (("reward", reward), ("score", score)):
         if not math.isfinite(value):
             kind, shown = ("nan", "None or NaN") if math.isnan(value) else ("infinite", str(value))
@@ -67,7 +67,7 @@ def _outcome(reward: float, score: float, logs: dict[str, float], source: str, t
     return RewardOutcome(reward, score, Status.GRADED, "", logs)
 
 
-def _as_float32(value: float) -> float:
+def as_float32(value: float) -> float:
     """Keep the value, or infinity where the float32 arrays of `Experience` would hold infinity."""
     return math.copysign(math.inf, value) if abs(value) > _FLOAT32_MAX else value
 
@@ -79,15 +79,15 @@ def _numbers(values: Any, count: int, what: str) -> list[float]:
         entries = [values]  # a bare number
     if len(entries) != count:
         raise RewardError(f"{what}: expected {count}, got {len(entries)} (nothing is broadcast to several samples)")
-    numbers_ = [_number(entry) for entry in entries]
+    numbers_ = [number_of(entry) for entry in entries]
     for index, number in enumerate(numbers_):
         if number is None:
-            raise RewardError(f"{what}[{index}]: expected a number, got {_kind(entries[index])}")
+            raise RewardError(f"{what}[{index}]: expected a number, got {kind_of(entries[index])}")
     return [number for number in numbers_ if number is not None]
 
 
-def _number(entry: Any) -> float | None:
-    """The entry as a float; None if it is no number. A one-element list is its element, the (n, 1) rule."""
+def number_of(entry: Any) -> float | None:
+    """The entry as a float, NaN for None; None if it is no number. A one-element list or tensor is its element."""
     inner = _entries(entry)
     if inner is not None:
         if len(inner) != 1 or _entries(inner[0]) is not None:
@@ -124,22 +124,23 @@ def _extra_logs(logs: Any, count: int, source: str, tally: Tally) -> dict[str, l
     if logs is None:
         return {}
     if not isinstance(logs, Mapping):
-        tally.warn_once("extra_logs", f"{source}: extra_logs is {_kind(logs)}, not a mapping, and is left out")
+        tally.warn_once("extra_logs", f"{source}: extra_logs is {kind_of(logs)}, not a mapping, and is left out")
         return {}
     kept: dict[str, list[float]] = {}
     for key, value in logs.items():
         entries = _entries(value)
-        candidates = [_number(value)] * count if entries is None else [_number(entry) for entry in entries]
+        candidates = [number_of(value)] * count if entries is None else [number_of(entry) for entry in entries]
         usable = [number for number in candidates if number is not None]
         if len(candidates) == count == len(usable):
             kept[str(key)] = usable
         else:
-            what = f"{source}: extra_logs[{key!r}] is {_kind(value)}, neither a number nor {count}, and is left out"
+            what = f"{source}: extra_logs[{key!r}] is {kind_of(value)}, neither a number nor {count}, and is left out"
             tally.warn_once(f"extra_logs {key}", what)
     return kept
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Type and beginning of a value, for messages."""
     return f"{type(value).__name__} {_shorten(value)}"
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong between the generator and an engine."""
+"""What can go wrong between the generator and an engine, or an agent."""
 
 
 class EngineDead(RuntimeError):
@@ -11,3 +11,15 @@ class EngineDead(RuntimeError):
 
 class GenerationError(RuntimeError):
     """An engine answered with something that no sample can be made of, such as tokens without logprobs."""
+
+
+class AgentError(ValueError):
+    """An agent file that cannot be used, which ends the run. One line; names the file."""
+
+
+class AgentReturnError(ValueError):
+    """An agent returned something of a wrong form. Its sample has no verdict; the message names key and value."""
+
+
+class AgentTimeout(RuntimeError):
+    """A call of an agent took longer than its time. Its sample has no verdict."""

@@ -6,7 +6,6 @@ run_group: for each of n samples, concurrently
 
 import asyncio
 import dataclasses
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +15,10 @@ import numpy as np
 
 from openrlhf.interfaces import Executor, LLMEngine, RewardSource
 from openrlhf.reward.errors import RewardError
+from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.clock import BusyClock
-from openrlhf.rollout.errors import EngineDead, GenerationError
+from openrlhf.rollout.errors import AgentReturnError, EngineDead, GenerationError
+from openrlhf.rollout.failures import FailureLog
 from openrlhf.types import (
     Prompt,
     RewardOutcome,
@@ -28,8 +29,6 @@ from openrlhf.types import (
     Segment,
     Trajectory,
 )
-
-logger = logging.getLogger(__name__)
 
 STOPS_THE_RUN = (RewardError, EngineDead, GenerationError)
 
@@ -57,12 +56,12 @@ class RolloutGenerator:
         self,
         engine: LLMEngine,
         executor: Executor,
-        reward: RewardSource,
+        reward: RewardSource | None,
         tokenizer: Any,
         max_length: int,
         tolerate_failures: bool = False,
     ) -> None:
-        """`max_length`: tokens of prompt and response together.
+        """`max_length`: tokens of prompt and response together. `reward` None: the executor gives every outcome.
 
         `tolerate_failures`: an exception in the executor leaves its sample ungraded instead of ending the run; meant
         for agents of users. Errors of the reward source and of the engine end the run either way.
@@ -75,6 +74,7 @@ class RolloutGenerator:
         self._tolerate_failures = tolerate_failures
         self._generating = BusyClock()
         self._scoring = BusyClock()
+        self.failures = FailureLog()
 
     @property
     def generate_seconds(self) -> float:
@@ -97,7 +97,9 @@ class RolloutGenerator:
         if len(seeds) != n:
             raise ValueError(f"group {group_id}: {n} samples but {len(seeds)} seeds")
         tasks = [
-            asyncio.create_task(self._run_sample(prompt, group_id, index, _own_copy(sampling, seed)))
+            asyncio.create_task(
+                self._run_sample(prompt, group_id, index, dataclasses.replace(own_copy(sampling), seed=seed))
+            )
             for index, seed in enumerate(seeds)
         ]
         try:
@@ -117,13 +119,10 @@ class RolloutGenerator:
         sample_id = f"{group_id}/{index}"
         started = time.monotonic()
         with self._generating.running():
-            trajectory = await self._execute(prompt, sample_id, sampling)
+            trajectory = await self._execute(prompt, sampling)
         generated = time.monotonic()
         query, response = self._texts(trajectory.segments)
-        outcome = trajectory.outcome
-        if outcome is None:
-            with self._scoring.running():
-                outcome = await self._reward.score(query, prompt, response)
+        outcome = trajectory.outcome or await self._score(query, prompt, response)
         rollout = Rollout(
             group_id=group_id,
             sample_id=sample_id,
@@ -136,10 +135,10 @@ class RolloutGenerator:
         )
         return _Sample(rollout, generated - started, time.monotonic() - generated)
 
-    async def _execute(self, prompt: Prompt, sample_id: str, sampling: SamplingParams) -> Trajectory:
+    async def _execute(self, prompt: Prompt, sampling: SamplingParams) -> Trajectory:
         """Run the executor; a tolerated failure becomes a trajectory without segments, ungraded."""
         try:
-            return await self._executor.execute(
+            trajectory = await self._executor.execute(
                 prompt.text,
                 prompt.label,
                 sampling,
@@ -148,14 +147,24 @@ class RolloutGenerator:
                 self._engine,
                 images=prompt.images or None,
             )
+            if not isinstance(trajectory, Trajectory):
+                name, kind = type(self._executor).__name__, type(trajectory).__name__
+                raise AgentReturnError(f"{name}.execute returned a {kind}; expected a Trajectory")
         except STOPS_THE_RUN:
             raise
         except Exception as error:
             if not self._tolerate_failures:
                 raise
-            reason = f"{type(self._executor).__name__} raised {type(error).__name__}: {error}"
-            logger.warning("sample %s of prompt %d: %s", sample_id, prompt.prompt_id, reason, exc_info=error)
+            reason = self.failures.record(type(self._executor).__name__, error)
             return Trajectory(segments=(), truncated=False, outcome=RewardOutcome.ungraded(reason))
+        return trajectory
+
+    async def _score(self, query: str, prompt: Prompt, response: str) -> RewardOutcome:
+        if self._reward is None:
+            name = type(self._executor).__name__
+            raise RewardError(f"{name} returned a trajectory without an outcome, and this run has no reward source")
+        with self._scoring.running():
+            return await self._reward.score(query, prompt, response)
 
     def _texts(self, segments: Sequence[Segment]) -> tuple[str, str]:
         """Return (prompt and response, response) of the last segment as text, special tokens kept."""
@@ -168,9 +177,3 @@ class RolloutGenerator:
     def _decode(self, token_ids: np.ndarray) -> str:
         # Cleaning up would change the text that is graded ("a , b" to "a, b").
         return self._tokenizer.decode(token_ids.tolist(), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-
-
-def _own_copy(sampling: SamplingParams, seed: int | None) -> SamplingParams:
-    """Agents may change their parameters in place; nobody else must notice."""
-    bias = None if sampling.logit_bias is None else dict(sampling.logit_bias)
-    return dataclasses.replace(sampling, seed=seed, logit_bias=bias)

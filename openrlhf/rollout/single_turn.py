@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from openrlhf.interfaces import LLMEngine
+from openrlhf.rollout.agent import AgentExecutorBase
 from openrlhf.rollout.budget import plan_budget
 from openrlhf.types import Completion, RewardOutcome, SamplingParams, Segment, Trajectory, Turn
 
 
-class SingleTurnExecutor:
-    """Implements interfaces.Executor; holds no state, so one object serves all samples."""
+class SingleTurnExecutor(AgentExecutorBase):
+    """Leaves the verdict to the reward source; holds no state, so one object serves all samples."""
 
     async def execute(
         self,

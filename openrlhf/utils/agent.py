@@ -1,5 +1,24 @@
-"""The public agent API under its documented path."""
+"""The public agent API under its documented path.
 
-from openrlhf.rollout.single_turn import SingleTurnExecutor
+`MultiTurnAgentExecutor` runs an `AgentInstanceBase` per sample; `AgentExecutorBase` leaves the whole episode to its
+subclass, which builds a `Trajectory` with `EpisodeTokens`. docs/agents.md is the guide.
+"""
 
-__all__ = ["SingleTurnExecutor"]
+from openrlhf.rollout.agent import AgentExecutorBase, AgentInstanceBase
+from openrlhf.rollout.episode_tokens import EpisodeTokens
+from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
+from openrlhf.rollout.single_turn import SingleTurnExecutor as SingleTurnAgentExecutor
+from openrlhf.types import Completion, RewardOutcome, SamplingParams, Segment, Trajectory
+
+__all__ = [
+    "AgentExecutorBase",
+    "AgentInstanceBase",
+    "Completion",
+    "EpisodeTokens",
+    "MultiTurnAgentExecutor",
+    "RewardOutcome",
+    "SamplingParams",
+    "Segment",
+    "SingleTurnAgentExecutor",
+    "Trajectory",
+]

@@ -1,0 +1,46 @@
+"""Calling the code of an agent: with a time limit, and so that nothing it raises reaches other episodes."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from openrlhf.rollout.errors import AgentTimeout
+
+
+async def call_agent(call: Callable[[], Any], timeout_s: float | None, what: str) -> Any:
+    """Return what `call` returns, awaited where it is awaitable.
+
+    Raises:
+        AgentTimeout: `timeout_s` seconds have passed. The call is cancelled and not waited for: it may refuse.
+        Exception: what the call raised; SystemExit, and a cancellation of the agent's own making, as RuntimeError.
+
+    The call runs on the engine's event loop: one that blocks instead of awaiting delays everybody and cannot be timed.
+    """
+    task = asyncio.ensure_future(_boxed(call))
+    try:
+        await asyncio.wait({task}, timeout=timeout_s)
+    finally:
+        if not task.done():
+            task.cancel()
+    if not task.done():
+        raise AgentTimeout(f"{what} took longer than {timeout_s:g} s")
+    if task.cancelled():
+        raise RuntimeError(f"{what} was cancelled by its own code")
+    value, error = task.result()
+    if isinstance(error, SystemExit):
+        raise RuntimeError(f"{what} called exit({error.code!r})") from error
+    if error is not None:
+        raise error
+    return value
+
+
+async def _boxed(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """Hand exceptions over as values: SystemExit in a task would end the event loop."""
+    try:
+        value = call()
+        return (await value if inspect.isawaitable(value) else value), None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return None, error
