@@ -144,7 +144,9 @@ OBJECTIVES = {
     "token": PolicyObjective(0.2, 0.28, None, Aggregation("token"), 0.01, "k3", True),
     "sequence": PolicyObjective(0.2, 0.2, 3.0, Aggregation("sequence"), 0.01, "k2", True),
     "tis": PolicyObjective(0.2, 0.2, None, Aggregation("token"), 0.0, "k3", True, Correction("tis", 0.7, 1.5)),
-    "seq-mask-tis": PolicyObjective(0.2, 0.2, None, Aggregation("sequence"), 0.0, "k3", True, Correction("seq-mask-tis", 0.7, 1.5)),
+    "seq-mask-tis": PolicyObjective(
+        0.2, 0.2, None, Aggregation("sequence"), 0.0, "k3", True, Correction("seq-mask-tis", 0.7, 1.5)
+    ),
 }
 
 

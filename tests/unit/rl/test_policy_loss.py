@@ -124,7 +124,9 @@ def test_kl_and_entropy_enter_the_loss_with_the_same_normaliser():
     # tokens the same. loss = 0.1 * 1.25 - 0.01 * 2 = 0.105.
     found = streams([-1.0, -1.0], [0.0, 0.0], [1, 1], [0, 1, 2], ref_logprobs=[-2.0, -3.0], entropy=[1.0, 3.0])
     for aggregation in ("token", "sequence"):
-        objective = PolicyObjective(aggregation=Aggregation(aggregation), entropy_coef=0.01, kl_estimator="k2", kl_in_loss=True)
+        objective = PolicyObjective(
+            aggregation=Aggregation(aggregation), entropy_coef=0.01, kl_estimator="k2", kl_in_loss=True
+        )
         assert policy_loss(found, totals(found), objective, kl_coef=0.1).loss.item() == pytest.approx(0.105)
         # KL outside the loss is only measured.
         objective = PolicyObjective(aggregation=Aggregation(aggregation), entropy_coef=0.01, kl_estimator="k2")
@@ -156,8 +158,14 @@ def test_objective_from_config():
 @pytest.mark.parametrize(
     ("actor", "message"),
     [
-        ({"policy_loss_type": "gspo"}, "'gspo' has one ratio per sequence and needs aggregation 'sequence', not 'token'"),
-        ({"policy_loss_type": "cispo", "dual_clip": 3.0}, r"'cispo' bounds every ratio: dual clip 3.0 has no effect"),
+        (
+            {"policy_loss_type": "gspo"},
+            "'gspo' has one ratio per sequence and needs aggregation 'sequence', not 'token'",
+        ),
+        (
+            {"policy_loss_type": "cispo", "dual_clip": 3.0},
+            "'cispo' bounds every ratio already; dual clip 3.0 has no effect",
+        ),
         ({"loss_aggregation": "constant"}, "'constant' needs a length of at least 1, got None"),
     ],
 )
