@@ -116,7 +116,7 @@ class EngineActor:
         from openrlhf.models.tokenizer import load_tokenizer
         from openrlhf.reward.make import make_reward
         from openrlhf.rollout.generator import RolloutGenerator
-        from openrlhf.rollout.single_turn import SingleTurnExecutor
+        from openrlhf.rollout.user_agent import make_executor
         from openrlhf.rollout.vllm.args import VllmEngineArgs
         from openrlhf.rollout.vllm.environment import silence_import
 
@@ -124,7 +124,9 @@ class EngineActor:
         from openrlhf.rollout.vllm.engine import VllmEngine
 
         tokenizer = load_tokenizer(spec.model_name_or_path, use_fast=not spec.data.disable_fast_tokenizer)
-        self._reward = make_reward(spec.reward)
+        self._is_agent = spec.agent_func_path is not None
+        self._executor = make_executor(spec.agent_func_path)
+        self._reward = None if self._is_agent else make_reward(spec.reward)
         self._engine = VllmEngine(
             VllmEngineArgs(
                 model_path=spec.model_name_or_path,
@@ -139,10 +141,11 @@ class EngineActor:
         await self._engine.start()
         self._generator = RolloutGenerator(
             engine=self._engine,
-            executor=SingleTurnExecutor(),
+            executor=self._executor,
             reward=self._reward,
             tokenizer=tokenizer,
             max_length=spec.data.max_len,
+            tolerate_failures=self._is_agent,
         )
 
     async def run_group(self, request: GroupRequest) -> Any:
@@ -150,11 +153,14 @@ class EngineActor:
         return await self._generator.run_group(request.prompt, request.group_id, request.n, request.sampling, seeds)
 
     async def hold(self) -> None:
-        self._engine.hold()
+        """Hold back the samples' requests. An agent may fail before its first, so its samples are not waited for."""
+        if not self._is_agent:
+            self._engine.hold()
 
     async def release(self, expected: int) -> None:
         """Start the held requests once all `expected` of them are there."""
-        await self._engine.release(expected)
+        if not self._is_agent:
+            await self._engine.release(expected)
 
     async def busy_seconds(self) -> tuple[float, float]:
         """Seconds so far with at least one sample generating, and with at least one being scored."""
@@ -170,5 +176,7 @@ class EngineActor:
         await self._engine.wake(tags)
 
     async def shutdown(self) -> None:
-        await self._reward.close()
+        await self._executor.close()
+        if self._reward is not None:
+            await self._reward.close()
         self._engine.shutdown()

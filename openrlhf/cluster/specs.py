@@ -82,7 +82,7 @@ class ReferenceSpec:
 class CriticSpec:
     """The value model of GAE, trained beside the policy; `total_steps` and `response_limit` as in PolicySpec.
 
-    Its losses become one number as the actor's do. `calibrated`: values are put on the scale that the checkpoint's
+    Its losses become one number as the actor's do, and activations are recomputed where the actor's are. `calibrated`: values are put on the scale that the checkpoint's
     config records (its `mean` and `std`), as the rewards of a reward model are with --reward.normalize_enable.
     """
 
@@ -95,6 +95,8 @@ class CriticSpec:
     device: Device
     total_steps: int
     collective_timeout: float
+    gradient_checkpointing: bool = False
+    gradient_checkpointing_reentrant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class RewardSpec:
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """One vLLM engine, with the reward source its samples are scored by."""
+    """One vLLM engine, with the agent that runs its samples or the reward source that scores them."""
 
     model_name_or_path: str
     vllm: VllmConfig
@@ -126,6 +128,7 @@ class EngineSpec:
     device: Device
     seed: int
     sync_timeout: float  # seconds
+    agent_func_path: str | None = None  # None: single-turn samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from openrlhf.data.errors import DataError
 from openrlhf.models.errors import ModelError
 from openrlhf.reward.errors import RewardError
 from openrlhf.rl.filtering import UngradedAbort
-from openrlhf.rollout.errors import EngineDead, GenerationError
+from openrlhf.rollout.errors import AgentError, EngineDead, GenerationError
 from openrlhf.track.errors import TrackError
 
 EXPECTED_FAILURES: tuple[type[BaseException], ...] = (
@@ -16,6 +16,7 @@ EXPECTED_FAILURES: tuple[type[BaseException], ...] = (
     ModelError,
     RewardError,
     UngradedAbort,
+    AgentError,
     EngineDead,
     GenerationError,
     TrackError,
