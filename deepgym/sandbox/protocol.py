@@ -11,9 +11,11 @@ from typing import Any
 
 from deepgym.exceptions import SandboxError, SandboxStarvedError
 from deepgym.sandbox.base import Call, Job, JobResult, Limits, Step, StepOutcome
+from deepgym.sandbox.runner.defences import Defences
 from deepgym.sandbox.runner.wire import Frame, FrameBuffer, pack
 
 _FRAME_SLACK = 1 << 20  # headers, paths
+ALL_DEFENCES = Defences()
 ENVIRONMENT: Mapping[str, str] = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
@@ -33,9 +35,8 @@ def encode_job(
     tmp: str,
     nproc: int | None,
     environment: Mapping[str, str] = ENVIRONMENT,
-    seccomp: bool = True,
     own_disk: bool = True,
-    watchdog: bool = True,
+    defences: Defences = ALL_DEFENCES,
 ) -> Iterator[bytes]:
     """The frames of one job: the set-up with the files, then one for each step.
 
@@ -44,9 +45,8 @@ def encode_job(
         tmp: the temporary directory's.
         nproc: RLIMIT_NPROC of the answer's processes; None where the jail bounds them otherwise.
         environment: of the answer; HOME and TMPDIR are added.
-        seccomp: put the system call filter on the answer's processes.
         own_disk: `work` is a file system of its own.
-        watchdog: sample the process tree's CPU, memory and waiting.
+        defences: less than all of them in tests only.
     """
     setup = {
         "limits": asdict(job.limits),
@@ -56,9 +56,8 @@ def encode_job(
         "work": work,
         "environment": {**environment, "HOME": work, "TMPDIR": tmp},
         "nproc": nproc,
-        "seccomp": seccomp,
         "own_disk": own_disk,
-        "watchdog": watchdog,
+        "defences": asdict(defences),
     }
     yield pack(setup, list(job.files.values()))
     for step in job.steps:

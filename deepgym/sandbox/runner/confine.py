@@ -18,7 +18,8 @@ def confine(setup: Setup, seccomp_filter: bytes | None) -> None:
     """Limits, then the filter. Call it in the child, before any of the answer's code."""
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # the supervisor is not; the answer may look at itself
     _be_first_out_of_memory()
-    _limit(setup.limits, setup.nproc)
+    if setup.defences.rlimits:
+        _limit(setup.limits, setup.nproc)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -44,10 +44,11 @@ def run_job(
         is_init: this process is number 1 of a PID namespace of its own.
         notes: what a reader of the verdict should know about this jail.
     """
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # no process of the same user may look into this one
+    if setup.defences.hidden_supervisor:
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # no process of the same user may look into this one
     # Process 1 of a namespace gets only the signals it handles; Python handles this one unless told otherwise.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if not is_init:
+    if not is_init and setup.defences.private_processes:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     refusal = _write_files(setup, files)
     if refusal:
@@ -55,7 +56,7 @@ def run_job(
         return
     write_all(sink, pack({"ready": True}))
     started = time.monotonic()
-    watch = Watch(setup.limits, proc if setup.watchdog else None, whole_namespace=is_init)
+    watch = Watch(setup.limits, proc if setup.defences.watchdog else None, whole_namespace=is_init)
     channel = source if source == sink else None  # a socket tells when the host hangs up
     context = Context(setup, watch, Reaper(is_init), seccomp_filter, channel)
     try:

@@ -29,5 +29,5 @@ def main() -> None:
         sink=sink,
         proc=proc,
         is_init=os.getpid() == 1,
-        seccomp_filter=seccomp.build() if setup.seccomp else None,
+        seccomp_filter=seccomp.build() if setup.defences.seccomp else None,
     )

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from .defences import Defences
+
 
 @dataclass(frozen=True, slots=True)
 class JailLimits:
@@ -28,12 +30,11 @@ class Setup:
     work: str  # an existing, writable, empty folder
     environment: dict[str, str]
     nproc: int | None  # RLIMIT_NPROC of the answer's processes; None: something else bounds them
-    seccomp: bool = True
-    own_disk: bool = True  # work is a file system of its own, so a full one is the answer's doing
-    watchdog: bool = True
+    own_disk: bool  # work is a file system of its own, so a full one is the answer's doing
+    defences: Defences
 
     @classmethod
     def of(cls, header: dict[str, Any]) -> "Setup":
         """Read the header of the first frame. Raises TypeError or KeyError on another protocol version."""
         values = {**header, "limits": JailLimits(**header["limits"]), "files": tuple(header["files"])}
-        return cls(**values)
+        return cls(**{**values, "defences": Defences(**header["defences"])})

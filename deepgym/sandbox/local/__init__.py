@@ -1,0 +1,1 @@
+"""The local backend: bubblewrap jails on this machine, one per slot."""

@@ -1,0 +1,106 @@
+"""The local backend: as many bubblewrap jails as jobs may run at once."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from deepgym.exceptions import SandboxError, SandboxUnavailableError
+from deepgym.sandbox.base import Job, JobResult
+from deepgym.sandbox.local import bubblewrap
+from deepgym.sandbox.local.slot import Slot
+from deepgym.sandbox.local.uids import UidLease
+from deepgym.sandbox.protocol import ALL_DEFENCES
+from deepgym.sandbox.runner.defences import Defences
+
+INSTALL_HINT = "apt-get install -y bubblewrap"
+NOT_ROOT_NOTE = "not root: answers run as the service's own user, walled in by the jail alone"
+
+
+class LocalSandbox:
+    """Runs each job in a process of its own, forked inside a bubblewrap jail.
+
+    Args:
+        slots: jobs at once; by default one per core, since answers compute. More only wait for cores.
+        python: interpreter of the answers; by default the system's.
+        hidden: folders with expected outputs (user environments); answers see them empty where they see them at all.
+        defences: less than all of them in tests only.
+    """
+
+    name = "local"
+    isolated = True
+
+    def __init__(
+        self,
+        slots: int | None = None,
+        *,
+        python: str | None = None,
+        hidden: Sequence[Path] = (),
+        defences: Defences = ALL_DEFENCES,
+    ) -> None:
+        self.slots = slots or len(os.sched_getaffinity(0))
+        if self.slots < 1:
+            raise ValueError(f"slots is {slots}; at least 1 is needed")
+        self._python = python or bubblewrap.default_python()
+        self._hidden = tuple(path.resolve() for path in hidden)
+        self._defences = defences
+        self._idle: asyncio.LifoQueue[Slot] = asyncio.LifoQueue()
+        self._all: list[Slot] = []
+        self._leases: list[UidLease] = []
+        self._closed = False
+
+    async def start(self) -> None:
+        """Bring up the first jail, and the others as they are needed.
+
+        Raises:
+            SandboxUnavailableError: bubblewrap is missing, or this machine does not let it make a jail.
+        """
+        program = find_bubblewrap()
+        for _ in range(self.slots):
+            lease = UidLease() if os.geteuid() == 0 else None
+            if lease is not None:
+                self._leases.append(lease)
+            slot = Slot(program, self._python, self._hidden, lease, self._defences)
+            self._all.append(slot)
+            self._idle.put_nowait(slot)
+        try:
+            await self._all[-1].start()
+        except SandboxError:
+            await self.close()
+            raise
+
+    async def run(self, job: Job) -> JobResult:
+        """See `deepgym.sandbox.base.Sandbox`; waits for a free slot."""
+        if not self._all or self._closed:
+            raise SandboxError("the local sandbox is not running: await start() first, and do not use it after close()")
+        slot = await self._idle.get()
+        try:
+            if not slot.alive:
+                slot.stop()
+                await slot.start()
+            result = await slot.run(job)
+        finally:
+            self._idle.put_nowait(slot)
+        if self._closed:
+            raise SandboxError("the local sandbox was closed while the job ran")
+        return result
+
+    async def close(self) -> None:
+        """Kill every jail and give the user ids back. Idempotent."""
+        self._closed = True
+        for slot in self._all:
+            slot.stop()
+        for lease in self._leases:
+            lease.release()
+        self._leases.clear()
+
+
+def find_bubblewrap() -> str:
+    """Path of bwrap. Raises SandboxUnavailableError where it is not installed."""
+    program = shutil.which("bwrap", path=os.environ.get("PATH", "") + ":/usr/bin:/usr/local/bin")
+    if program is None:
+        raise SandboxUnavailableError(
+            f"bubblewrap (bwrap) is not installed, and without it answers would run unprotected: {INSTALL_HINT}"
+        )
+    return program

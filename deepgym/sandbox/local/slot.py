@@ -1,0 +1,201 @@
+"""One slot: a jail with a zygote in it, which runs one job at a time."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from deepgym.exceptions import SandboxError, SandboxTimeoutError, SandboxUnavailableError
+from deepgym.sandbox.base import Job, JobResult
+from deepgym.sandbox.bundle import runner_zip
+from deepgym.sandbox.local import bubblewrap
+from deepgym.sandbox.local.uids import UidLease
+from deepgym.sandbox.protocol import ResultReader, encode_job
+from deepgym.sandbox.runner.box import TMP, WORK
+from deepgym.sandbox.runner.defences import Defences
+from deepgym.sandbox.runner.watch import PATIENCE
+from deepgym.sandbox.runner.zygote import GONE, HELLO, OPTIONS
+
+START_SECONDS = 60.0  # for bubblewrap and an interpreter, on a busy host too
+GRACE_SECONDS = 60.0  # beyond the longest a supervisor lets a job take, before its slot is given up
+SETTLE_SECONDS = 5.0  # for a supervisor to end after its job
+_CHUNK = 1 << 16
+# Beside the answer's processes, the user of a jail has bubblewrap's process 1, the zygote and the supervisor.
+_OWN_PROCESSES = 3
+
+
+class Slot:
+    """Start it, run jobs one after the other, stop it. Not for use by two tasks at once.
+
+    Args:
+        program: path of bwrap.
+        python: interpreter of the answers.
+        hidden: folders that no answer may see.
+        uid: user to run as; None keeps the service's own, unprivileged one.
+    """
+
+    def __init__(
+        self, program: str, python: str, hidden: Sequence[Path], uid: UidLease | None, defences: Defences
+    ) -> None:
+        self._program, self._python, self._hidden = program, python, tuple(hidden)
+        self._uid, self._defences = uid, defences
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._errors = -1
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    async def start(self) -> None:
+        """Bring up the jail.
+
+        Raises:
+            SandboxUnavailableError: bubblewrap or the interpreter in it did not come up; says what it printed.
+        """
+        self._spawn()
+        try:
+            hello = await asyncio.wait_for(self._receive(), START_SECONDS)
+        except TimeoutError:
+            self.stop()
+            raise SandboxUnavailableError(f"the jail did not come up within {START_SECONDS:g} s") from None
+        if hello != HELLO:
+            reason = self._last_words()
+            self.stop()
+            raise SandboxUnavailableError(f"the jail did not come up: {reason}")
+
+    async def run(self, job: Job) -> JobResult:
+        """Run one job; the answer and all its processes are gone when this returns, raises or is cancelled.
+
+        Raises:
+            SandboxError: the jail broke before the answer started, or would not end.
+            SandboxStarvedError: the host gave the answer no core.
+        """
+        ours, theirs = socket.socketpair()
+        reader = ResultReader(job)
+        try:
+            ours.setblocking(False)
+            assert self._control is not None
+            with theirs:
+                socket.send_fds(self._control, [OPTIONS.pack(self._defences.private_processes)], [theirs.fileno()])
+            limit = PATIENCE * job.limits.wall_seconds + GRACE_SECONDS
+            try:
+                await asyncio.wait_for(self._exchange(job, ours, reader), limit)
+            except TimeoutError:
+                self.stop()
+                raise SandboxTimeoutError(f"the sandbox gave no result within {limit:g} s") from None
+        except OSError as error:
+            self.stop()
+            raise SandboxError(f"the jail is gone: {error}") from error
+        finally:
+            ours.close()  # a supervisor that still runs takes this as the order to end
+            await self._settle()
+        return reader.result()
+
+    def stop(self) -> None:
+        """Kill the jail with everything in it. Idempotent."""
+        if self._process is not None:
+            self._process.kill()  # process 1 of the jail dies with it, and with that everything inside
+            self._process.wait()
+            self._process = None
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._errors >= 0:
+            os.close(self._errors)
+            self._errors = -1
+
+    def _spawn(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._errors = os.memfd_create("stderr")
+        contents = (runner_zip(), bubblewrap.PASSWD, bubblewrap.GROUP)
+        files = [_as_file(data) for data in contents]
+        try:
+            arguments = bubblewrap.command(
+                self._program, self._python, bubblewrap.Inputs(*files), self._hidden, self._defences
+            )
+            uid = None if self._uid is None else self._uid.uid
+            self._process = subprocess.Popen(
+                arguments,
+                stdin=theirs,
+                stdout=self._errors,
+                stderr=self._errors,
+                pass_fds=files,
+                user=uid,
+                group=uid,
+                extra_groups=None if uid is None else [],
+                cwd="/",
+            )
+        except OSError as error:
+            raise SandboxUnavailableError(f"cannot start {self._program}: {error}") from error
+        finally:
+            theirs.close()
+            for fd in files:
+                os.close(fd)
+        ours.setblocking(False)
+        self._control = ours
+
+    async def _exchange(self, job: Job, channel: socket.socket, reader: ResultReader) -> None:
+        """Send the job and read until its last frame, both at once: neither side waits on a full buffer."""
+        loop = asyncio.get_running_loop()
+        frames = encode_job(job, work=WORK, tmp=TMP, nproc=self._nproc(job), defences=self._defences)
+        sending = asyncio.create_task(_send(channel, b"".join(frames)))
+        try:
+            while not reader.finished:
+                data = await loop.sock_recv(channel, _CHUNK)
+                if not data:
+                    return
+                reader.feed(data)
+        finally:
+            sending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sending
+
+    def _nproc(self, job: Job) -> int:
+        return job.limits.processes + _OWN_PROCESSES
+
+    async def _settle(self) -> None:
+        """Wait for the zygote's word that the job's namespace is empty; without it the jail goes."""
+        if not self.alive:
+            return
+        try:
+            word = await asyncio.wait_for(self._receive(), SETTLE_SECONDS)
+        except TimeoutError:
+            word = b""
+        except asyncio.CancelledError:
+            self.stop()
+            raise
+        if word != GONE:
+            self.stop()
+
+    async def _receive(self) -> bytes:
+        """One message of the zygote; empty when it is gone."""
+        assert self._control is not None
+        try:
+            return await asyncio.get_running_loop().sock_recv(self._control, 1)
+        except ConnectionError:
+            return b""
+
+    def _last_words(self) -> str:
+        """The end of what bubblewrap and the zygote printed."""
+        size = os.fstat(self._errors).st_size
+        text = os.pread(self._errors, 2000, max(0, size - 2000)).decode(errors="replace")
+        lines = text.strip().splitlines()
+        return lines[-1] if lines else "no message"
+
+
+async def _send(channel: socket.socket, data: bytes) -> None:
+    """Errors of the channel show in the reader, which tells a broken jail from an ended one."""
+    with contextlib.suppress(ConnectionError):
+        await asyncio.get_running_loop().sock_sendall(channel, data)
+
+
+def _as_file(data: bytes) -> int:
+    """A descriptor to read `data` from, which lives in memory only."""
+    fd = os.memfd_create("input")
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
