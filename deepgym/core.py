@@ -63,6 +63,7 @@ class DeepGym:
         self._cases: OrderedDict[tuple[int, CaseSet], tuple[Environment, asyncio.Task[tuple[Case, ...]]]] = (
             OrderedDict()
         )
+        self._places = asyncio.Semaphore(slots)  # of the sandbox; only the background loop touches it
         self._judges = concurrent.futures.ThreadPoolExecutor(slots, thread_name_prefix="deepgym-judge")
         self._background = BackgroundLoop("deepgym-loop")
         self._starting: asyncio.Task[None] | None = None
@@ -88,9 +89,19 @@ class DeepGym:
         """
         return self._background.wait(self._run(env, answer, cases))
 
-    async def arun(self, env: Environment, answer: str, *, cases: CaseSet = "hidden") -> RunResult:
-        """`run` for coroutines. Cancelling it kills the answer; it returns when the answer's slot is free."""
-        return await self._background.wait_async(self._run(env, answer, cases), STOP_SECONDS)
+    async def arun(
+        self,
+        env: Environment,
+        answer: str,
+        *,
+        cases: CaseSet = "hidden",
+        on_start: Callable[[], None] = lambda: None,
+    ) -> RunResult:
+        """`run` for coroutines. Cancelling it kills the answer; it returns when the answer's slot is free.
+
+        `on_start` is called, on another thread, when the answer's turn in the sandbox has come.
+        """
+        return await self._background.wait_async(self._run(env, answer, cases, on_start), STOP_SECONDS)
 
     def run_batch(self, env: Environment, answers: Sequence[str]) -> BatchResult:
         """Run many answers. A run without a verdict becomes a result with has_verdict False and score NaN."""
@@ -121,13 +132,15 @@ class DeepGym:
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
-    async def _run(self, env: Environment, answer: str, cases: CaseSet) -> RunResult:
+    async def _run(
+        self, env: Environment, answer: str, cases: CaseSet, on_start: Callable[[], None] = lambda: None
+    ) -> RunResult:
         chosen = await self._cases_of(env, cases)
         try:
             job = grading.build_job(env, answer, chosen)
         except grading.RejectedAnswer as exc:
             return grading.rejected(chosen, str(exc))
-        run = await self._run_job(job)
+        run = await self._run_job(job, on_start)
         return await self._in_judge_thread(lambda: grading.grade(env, chosen, run))
 
     async def _run_batch(self, env: Environment, answers: Sequence[str]) -> BatchResult:
@@ -142,9 +155,11 @@ class DeepGym:
 
         return BatchResult(tuple(await asyncio.gather(*(one(answer) for answer in answers))))
 
-    async def _run_job(self, job: Job) -> JobResult:
+    async def _run_job(self, job: Job, on_start: Callable[[], None] = lambda: None) -> JobResult:
         await self._ensure_started()
-        return await self._sandbox.run(job)
+        async with self._places:
+            on_start()
+            return await self._sandbox.run(job)
 
     async def _ensure_started(self) -> None:
         """Start the sandbox once; a start that failed is tried again by the next run."""

@@ -101,7 +101,7 @@ class FakeGym:
     running: int = 0
     most_at_once: int = 0
 
-    async def arun(self, env: Environment, answer: str, *, on_start: Callable[[], None] | None = None) -> RunResult:
+    async def arun(self, env: Environment, answer: str, *, on_start: Callable[[], None] = lambda: None) -> RunResult:
         before = sum(called == answer for called, _ in self.calls)
         self.calls.append((answer, asyncio.get_running_loop().time()))
         table = self.runs.get(answer)
@@ -110,8 +110,7 @@ class FakeGym:
         self.most_at_once = max(self.most_at_once, self.running)
         try:
             await asyncio.sleep(run.queued)
-            if on_start is not None:
-                on_start()
+            on_start()
             await asyncio.sleep(run.seconds)
         except asyncio.CancelledError:
             await asyncio.sleep(run.dying)

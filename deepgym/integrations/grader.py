@@ -29,7 +29,9 @@ REGRADE_PAUSE_S = 1.0
 class Gym(Protocol):
     """The part of DeepGym that grading needs. Cancelling `arun` kills the run; `on_start` tells when it begins."""
 
-    async def arun(self, env: Environment, answer: str, *, on_start: Callable[[], None] | None = None) -> RunResult: ...
+    async def arun(
+        self, env: Environment, answer: str, *, on_start: Callable[[], None] = lambda: None
+    ) -> RunResult: ...
 
 
 @dataclass(frozen=True, slots=True)
