@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from openrlhf.rl.balance import first_fit, heaviest_first, spread
+from openrlhf.rl.balance import first_fit, heaviest_first, karmarkar_karp
 from openrlhf.rl.token_rewards import turn_rewards
 from openrlhf.types import Experience, MicroBatch, Rollout, RolloutGroup, Segment, Status, StepTotals
 
@@ -63,7 +63,8 @@ def plan_micro_batches(
     """Share out rows of the given lengths: plan[rank][micro_batch] is a list of indices into `lengths`.
 
     Every index appears exactly once; every rank has the same number of micro-batches, possibly with empty ones at the
-    end; ranks and micro-batches are balanced by tokens, and no rank is idle while there are rows enough.
+    end; ranks and micro-batches are balanced by tokens (Karmarkar-Karp), no rank is idle while there are rows enough,
+    and without max_tokens every rank has as many rows as the others or one fewer.
     micro_batch_size: most rows in a micro-batch. max_tokens: most tokens in one; a single longer row stands alone.
     At least one of them must be given. Raises ValueError for no rows.
     """
@@ -71,7 +72,7 @@ def plan_micro_batches(
         raise ValueError(f"plan_micro_batches: {len(lengths)} rows for {world_size} ranks")
     if micro_batch_size is None and max_tokens is None:
         raise ValueError("plan_micro_batches: give micro_batch_size, max_tokens or both")
-    ranks = spread(lengths, world_size, -(-len(lengths) // world_size) if max_tokens is None else None)
+    ranks = karmarkar_karp(lengths, world_size, equal_counts=max_tokens is None)
     weights = [[lengths[row] for row in rows] for rows in ranks]
     count = max(_count_micro_batches(w, micro_batch_size, max_tokens) for w in weights)
     return [_cut(rows, w, count, micro_batch_size, max_tokens) for rows, w in zip(ranks, weights, strict=True)]
@@ -169,7 +170,7 @@ def _cut(
 
     The order lines up large micro-batches across ranks, which wait for each other in every round.
     """
-    bins = spread(weights, count, micro_batch_size)
+    bins = karmarkar_karp(weights, count, equal_counts=micro_batch_size is not None)
     if max_tokens is not None and any(len(b) > 1 and sum(weights[i] for i in b) > max_tokens for b in bins):
         bins = first_fit(weights, max_tokens, micro_batch_size)
         bins += [[] for _ in range(count - len(bins))]
