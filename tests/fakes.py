@@ -117,9 +117,9 @@ class TorchBackend:
         self.calls: list[dict[str, Any]] = []
         self.last_marks: list[bool] = []
 
-    def logits(self, **inputs: Any) -> Any:
+    def outputs(self, **inputs: Any) -> Any:
         self.calls.append(inputs)
-        return self.model(**inputs, use_cache=False).logits
+        return self.model(**inputs, use_cache=False)
 
     def backward(self, loss: Any, last: bool) -> None:
         self.last_marks.append(last)
@@ -141,21 +141,39 @@ class FakeGroupResult:
 class FakeEngineGroup:
     """The engines of a run: two prompt tokens and three sampled ones per sample, rewards from a script.
 
-    `reward(prompt, index)` scores sample `index` of a prompt; None leaves it ungraded. Groups come back in the reverse
-    order of the requests. `log` holds what was called, in order.
+    `reward(prompt, index)` scores sample `index` of a prompt; None leaves it ungraded, a text is the reason why it is.
+    Of the groups in flight the `done_first`-th comes back next: by default the last one that was submitted. `log` holds
+    what was called, in order.
     """
 
-    reward: Callable[[Prompt, int], float | None]
+    reward: Callable[[Prompt, int], float | str | None]
     log: list[Any]
     version: int = 0
     requests: list[list[Any]] = field(default_factory=list)
+    done_first: int = -1
+    flight: list[Any] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)  # group ids in the order in which they were done
 
-    def generate(self, requests: Sequence[Any], *, paused: bool) -> Iterator[FakeGroupResult]:
+    @property
+    def in_flight(self) -> int:
+        return len(self.flight)
+
+    def submit(self, requests: Sequence[Any], *, paused: bool = False) -> None:
+        assert not (paused and self.flight), "a paused batch joins nothing"
         self.requests.append(list(requests))
         self.log.append("generate paused" if paused else "generate")
-        for request in reversed(requests):
-            rollouts = tuple(self._rollout(request, index) for index in range(request.n))
-            yield FakeGroupResult(RolloutGroup(request.group_id, rollouts))
+        self.flight += requests
+
+    def next_group(self) -> FakeGroupResult:
+        request = self.flight.pop(self.done_first)
+        self.finished.append(request.group_id)
+        rollouts = tuple(self._rollout(request, index) for index in range(request.n))
+        return FakeGroupResult(RolloutGroup(request.group_id, rollouts))
+
+    def generate(self, requests: Sequence[Any], *, paused: bool) -> Iterator[FakeGroupResult]:
+        self.submit(requests, paused=paused)
+        while self.in_flight:
+            yield self.next_group()
 
     def _rollout(self, request: Any, index: int) -> Rollout:
         actions = np.array([False, False, True, True, True])
@@ -167,7 +185,8 @@ class FakeEngineGroup:
             policy_versions=np.where(actions, self.version, -1).astype(np.int32),
         )
         reward = self.reward(request.prompt, index)
-        outcome = RewardOutcome.ungraded("no verdict") if reward is None else RewardOutcome(reward, reward)
+        reason = reward if isinstance(reward, str) else "no verdict" if reward is None else None
+        outcome = RewardOutcome.ungraded(reason) if reason is not None else RewardOutcome(reward, reward)
         name = f"{request.group_id}/{index}"
         return Rollout(request.group_id, name, request.prompt, (segment,), outcome, truncated=index == 0)
 
@@ -190,6 +209,12 @@ class FakeModelGroup:
     world_size: int = 2
     steps: list[list[list[MicroBatch]]] = field(default_factory=list)  # of each train_step, each rank's micro-batches
 
+    def sleep(self) -> None:
+        self.log.append(f"{self.name} sleeps")
+
+    def wake(self) -> None:
+        self.log.append(f"{self.name} wakes")
+
     def logprobs(self, batches: Sequence[Sequence[MicroBatch]]) -> list[list[np.ndarray]]:
         self.log.append(f"{self.name} logprobs")
         return [[np.where(b.action_mask, -2.0, 0.0).astype(np.float32) for b in own] for own in batches]
@@ -203,3 +228,51 @@ class FakeModelGroup:
 
     def save_hf(self, folder: Any) -> None:
         self.log.append(("save", folder))
+
+
+@dataclass
+class FakeCriticGroup:
+    """The ranks of a critic: every sampled token has value 0.25; a training step counts its loss tokens."""
+
+    log: list[Any]
+    world_size: int = 2
+    steps: list[list[list[MicroBatch]]] = field(default_factory=list)
+
+    def sleep(self) -> None:
+        self.log.append("critic sleeps")
+
+    def wake(self) -> None:
+        self.log.append("critic wakes")
+
+    def values(self, batches: Sequence[Sequence[MicroBatch]]) -> list[list[np.ndarray]]:
+        self.log.append("critic values")
+        return [[np.where(b.action_mask, 0.25, 0.0).astype(np.float32) for b in own] for own in batches]
+
+    def train_step(self, batches: Sequence[Sequence[MicroBatch]]) -> list[dict[str, MetricSum]]:
+        """The loss of rank r is r + 1 on each of its loss tokens."""
+        self.log.append("train critic")
+        self.steps.append([list(own) for own in batches])
+        tokens = [sum(int(batch.loss_mask.sum()) for batch in own) for own in batches]
+        return [{"train/critic_loss": MetricSum((rank + 1) * count, count)} for rank, count in enumerate(tokens)]
+
+    def save_hf(self, folder: Any) -> None:
+        self.log.append(("save critic", folder))
+
+
+@dataclass
+class FakeRewardGroup:
+    """The ranks of the reward models: the score of a sequence is its number of tokens, plus 10 in filler sequences."""
+
+    log: list[Any]
+    world_size: int = 2
+    score_of: Callable[[int], float] = float
+
+    def score(self, batches: Sequence[Sequence[MicroBatch]]) -> list[list[np.ndarray]]:
+        self.log.append("reward scores")
+        return [
+            [
+                np.array([self.score_of(n) + 10 * (r < 0) for n, r in zip(np.diff(b.cu_seqlens), b.rows, strict=True)])
+                for b in own
+            ]
+            for own in batches
+        ]

@@ -6,7 +6,10 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from openrlhf.config.errors import ConfigError
+
 EXIT_FAILED = 1
+EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
@@ -16,6 +19,7 @@ ExceptionTypes = tuple[type[BaseException], ...]
 def run_to_exit_code(job: Callable[[], None], expected: Callable[[], ExceptionTypes]) -> int:
     """Run `job`; failures of the `expected` kinds become one line, others keep their traceback.
 
+    A ConfigError, from inputs that turn out to be wrong once they are opened, is one line per problem.
     Ctrl-C and SIGTERM unwind the job first, so its processes end with it; a second signal does not disturb that.
     `expected` is asked only after a failure: naming the kinds may import much.
     """
@@ -27,6 +31,10 @@ def run_to_exit_code(job: Callable[[], None], expected: Callable[[], ExceptionTy
         terminated = received[:1] == [signal.SIGTERM]
         print("terminated" if terminated else "interrupted", file=sys.stderr)
         return EXIT_TERMINATED if terminated else EXIT_INTERRUPTED
+    except ConfigError as error:
+        for problem in error.problems:
+            print(f"error: {problem}", file=sys.stderr)
+        return EXIT_REFUSED
     except Exception as error:
         if isinstance(error, expected()):
             print(f"error: {' '.join(str(error).split())}", file=sys.stderr)

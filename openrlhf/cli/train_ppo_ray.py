@@ -5,7 +5,8 @@
     ray job submit -- python3 -m openrlhf.cli.train_ppo_ray ...
 
 Exit codes: 0 the run finished, 1 it failed, 2 the command cannot run as given (one line on stderr per problem).
-torch, Ray, vLLM and DeepSpeed are imported only once the command is known to be sound.
+`--dry_run` also opens models' configs, tokenizer, datasets and reward source, and starts nothing.
+torch, Ray, vLLM and DeepSpeed are imported only once the flags are known to be sound.
 """
 
 import os
@@ -32,10 +33,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print_all("warning", resolution.warnings)
     if parsed.dry_run:
         print(to_yaml(resolution.config), end="")
-        return 0
+        return run_to_exit_code(lambda: _check(resolution.config), _expected_failures)
     code = run_to_exit_code(lambda: _train(resolution.config), _expected_failures)
     _print_all("warning", resolution.closing)
     return code
+
+
+def _check(config: PPOConfig) -> None:
+    from openrlhf.pipeline.check import check_inputs
+
+    check_inputs(config)
 
 
 def _train(config: PPOConfig) -> None:

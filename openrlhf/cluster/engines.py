@@ -6,12 +6,13 @@ from typing import Any
 import ray
 
 from openrlhf.cluster.actors import EngineActor
+from openrlhf.cluster.flight import Flight
 from openrlhf.cluster.placement import Seat
 from openrlhf.cluster.session import threads_per_process
 from openrlhf.cluster.specs import EngineSpec, GroupRequest
-from openrlhf.cluster.wait import as_completed, gather
+from openrlhf.cluster.wait import gather
 from openrlhf.config.run import ClusterConfig
-from openrlhf.rollout.balance import assign
+from openrlhf.rollout.balance import least_loaded
 from openrlhf.rollout.vllm.environment import engine_environment
 from openrlhf.types import TransferManifest
 
@@ -30,6 +31,9 @@ class EngineGroup:
             for seat in seats
         ]
         self._names = [f"vLLM engine {index}" for index in range(len(seats))]
+        self._flight = Flight("rollout")
+        self._groups: dict[Any, tuple[int, int]] = {}  # engine and samples of each group in flight
+        self._loads = [0] * len(seats)  # samples in flight
         self._scored = 0.0  # seconds of scoring that earlier laps have reported
 
     def begin_start(self) -> dict[Any, str]:
@@ -39,36 +43,54 @@ class EngineGroup:
             for index, (actor, name) in enumerate(zip(self._actors, self._names, strict=True))
         }
 
-    def generate(self, requests: Sequence[GroupRequest], *, paused: bool) -> Iterator[Any]:
-        """Run all requests and yield each GroupResult as its last sample is scored.
+    @property
+    def in_flight(self) -> int:
+        """Groups that were submitted and not yet handed out."""
+        return len(self._groups)
 
-        A prompt goes to the engine with the fewest samples so far; its samples stay together.
+    def submit(self, requests: Sequence[GroupRequest], *, paused: bool = False) -> None:
+        """Start the requests, beside those that already run; `next_group` hands them out as they are done.
+
+        A prompt goes to the engine with the fewest samples in flight; its samples stay together.
 
         Args:
             paused: queue everything before anything starts, so that the engines' batches form the same way each time.
-
-        Raises:
-            PeerTimeout: not all groups were done within `cluster.rollout_timeout` seconds; PeerDied; RewardError.
+                Nothing else may be in flight.
         """
         if paused:
             self._collective("hold")
-        sizes = [request.n for request in requests]
-        chosen = assign(sizes, len(self._actors))
-        groups = {
-            self._actors[index].run_group.remote(request): self._names[index]
-            for request, index in zip(requests, chosen, strict=True)
-        }
-        releases = {}
+        held = [0] * len(self._actors)
+        for request in requests:
+            index = least_loaded(self._loads)
+            self._loads[index] += request.n
+            held[index] += request.n
+            ref = self._actors[index].run_group.remote(request)
+            self._groups[ref] = (index, request.n)
+            self._flight.add(ref, self._names[index], self._cluster.rollout_timeout)
         if paused:
-            held = [sum(n for n, own in zip(sizes, chosen, strict=True) if own == i) for i in range(len(self._actors))]
-            releases = {
-                actor.release.remote(count): name
-                for actor, name, count in zip(self._actors, self._names, held, strict=True)
-            }
-        # All are waited for together: a sample that fails before it is queued would leave its engine held for ever.
-        for ref, result in as_completed(groups | releases, "rollout", self._cluster.rollout_timeout):
-            if ref in groups:
-                yield result
+            # Waited for together with the groups: a sample that fails before it is queued would leave its engine held
+            # for ever.
+            for actor, name, count in zip(self._actors, self._names, held, strict=True):
+                self._flight.add(actor.release.remote(count), name, self._cluster.rollout_timeout)
+
+    def next_group(self) -> Any:
+        """The next GroupResult, as its last sample is scored.
+
+        Raises:
+            PeerTimeout: a group was not done `cluster.rollout_timeout` seconds after its start; PeerDied; RewardError.
+        """
+        while True:
+            ref, result = self._flight.next()
+            if ref in self._groups:
+                index, samples = self._groups.pop(ref)
+                self._loads[index] -= samples
+                return result
+
+    def generate(self, requests: Sequence[GroupRequest], *, paused: bool) -> Iterator[Any]:
+        """Run all requests and yield each GroupResult as it is done; see `submit` and `next_group`."""
+        self.submit(requests, paused=paused)
+        while self.in_flight:
+            yield self.next_group()
 
     def lap(self) -> dict[str, float]:
         """Seconds since the last lap in which samples were being scored, on the engine that was busiest with it."""

@@ -74,6 +74,8 @@ def _gpu(draft: Draft) -> None:
         _off(draft, "vllm.enable_sleep", "it frees a shared GPU, which needs --train.colocate_all")
     if config.ds.enable_sleep and not config.train.colocate_all:
         _off(draft, "ds.enable_sleep", "it frees a shared GPU, which needs --train.colocate_all")
+    if draft.config.ds.enable_sleep and config.ds.zero_stage == 0:
+        draft.problem("--ds.enable_sleep: ZeRO stage 0 has no states to move; use --ds.zero_stage 1 or more")
     if config.ds.adam_offload and config.ds.zero_stage == 0:
         draft.problem("--ds.adam_offload: ZeRO stage 0 cannot offload; use --ds.zero_stage 1 or more")
     _gpu_sync(draft)

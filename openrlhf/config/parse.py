@@ -30,7 +30,7 @@ class PPOCommand(PPOConfig):
     config: str | None = None
     """YAML file of defaults, with the same names; flags on the command line win."""
     dry_run: bool = False
-    """Check everything, print the resolved config, and stop."""
+    """Check everything, the inputs too, print the resolved config, and stop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from openrlhf.pipeline.grading import grade
 from openrlhf.pipeline.job import Job
+from openrlhf.pipeline.sleep import engines_awake
 from openrlhf.pipeline.stages import generate, group_requests
 from openrlhf.types import RolloutGroup, SamplingParams, Status
 
@@ -23,7 +25,10 @@ def evaluate(job: Job) -> dict[str, float]:
     requests = group_requests(job, job.eval_prompts, evaluation.n_samples_per_prompt, sampling, draw)
     start = time.perf_counter()
     with job.clock.aside():
-        groups, _ = generate(job, requests)
+        with engines_awake(job):
+            groups = generate(job, requests)
+        groups = grade(job, groups)
+        job.cluster.engines.lap()  # its scoring seconds belong to no step either
     seconds = time.perf_counter() - start
     return evaluation_metrics(groups, evaluation.n_samples_per_prompt) | {"eval_seconds": seconds}
 

@@ -11,6 +11,7 @@ from openrlhf.data.prompts import PromptSet
 from openrlhf.pipeline.clock import PhaseClock
 from openrlhf.pipeline.length import RunLength
 from openrlhf.rl.kl import KLController
+from openrlhf.rl.running_normaliser import RunningNormaliser
 from openrlhf.track.tracker import RunTracker
 
 
@@ -26,6 +27,8 @@ class Job:
     tracker: RunTracker
     length: RunLength
     eval_prompts: PromptSet | None = None
+    normaliser: RunningNormaliser | None = None  # None: rewards keep their scale
+    cut_prompts: frozenset[int] = frozenset()  # ids of the prompts that are too long and lose their beginning
     clock: PhaseClock = field(default_factory=PhaseClock)
     step: int = 0  # finished steps: rollout batches trained on
     version: int = 0  # of the policy's weights, one more after each update
@@ -38,6 +41,7 @@ class Job:
             "loader": self.loader.state_dict(),
             "ledger": self.ledger.state_dict(),
             "kl": self.kl.state_dict(),
+            "normaliser": None if self.normaliser is None else self.normaliser.state_dict(),
             "tracker": self.tracker.state_dict(),
         }
 
@@ -46,4 +50,6 @@ class Job:
         self.loader.load_state_dict(state["loader"])
         self.ledger.load_state_dict(state["ledger"])
         self.kl.load_state_dict(state["kl"])
+        if self.normaliser is not None and state["normaliser"] is not None:
+            self.normaliser.load_state_dict(state["normaliser"])
         self.tracker.load_state_dict(state["tracker"])

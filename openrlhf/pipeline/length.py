@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from math import ceil
 
+from openrlhf.config.data import DataConfig
 from openrlhf.config.rollout import RolloutConfig
 from openrlhf.config.train import TrainConfig
 
@@ -13,10 +14,21 @@ class RunLength:
 
     steps: int
     optimiser_steps: int
+    frozen_steps: int = 0  # optimiser steps at the start in which only the critic is trained
+
+    @property
+    def policy_steps(self) -> int:
+        """Optimiser steps of the policy."""
+        return self.optimiser_steps - self.frozen_steps
 
 
-def run_length(num_prompts: int, rollout: RolloutConfig, train: TrainConfig) -> RunLength:
-    """Length of a run whose every sample is trained on.
+def response_limit(rollout: RolloutConfig, data: DataConfig) -> int:
+    """The most tokens that a response can have; what follows from lengths (penalties, constant aggregation) uses it."""
+    return rollout.max_new_tokens or data.max_len
+
+
+def run_length(num_prompts: int, rollout: RolloutConfig, train: TrainConfig, frozen_steps: int = 0) -> RunLength:
+    """Length of a run whose every sample is trained on; the policy is not trained in the first `frozen_steps` steps.
 
     One episode is ceil(prompts / rollout.batch_size) steps, the last one short; each step of p prompts takes
     ceil(p * n / train.batch_size) optimiser steps per epoch. Filtering only makes a run shorter than this.
@@ -30,7 +42,9 @@ def run_length(num_prompts: int, rollout: RolloutConfig, train: TrainConfig) -> 
     def updates(prompts: int) -> int:
         return ceil(prompts * rollout.n_samples_per_prompt / train.batch_size) * train.max_epochs
 
-    episodes, last = divmod(steps, steps_per_episode)
-    short_steps = episodes if rest else 0  # a cut-off last episode never reaches its short step
-    optimiser_steps = (episodes * full + last) * updates(rollout.batch_size) + short_steps * updates(rest)
-    return RunLength(steps, optimiser_steps)
+    def updates_until(step: int) -> int:
+        episodes, last = divmod(step, steps_per_episode)
+        short_steps = episodes if rest else 0  # a cut-off last episode never reaches its short step
+        return (episodes * full + last) * updates(rollout.batch_size) + short_steps * updates(rest)
+
+    return RunLength(steps, updates_until(steps), updates_until(min(max(frozen_steps, 0), steps)))

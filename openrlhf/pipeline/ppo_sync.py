@@ -1,6 +1,6 @@
 """The synchronous loop: generate with the newest weights, train on what was generated, push the weights.
 
-prompts -> rollout + reward -> filter -> experience -> advantages -> train -> sync weights -> (again)
+prompts -> rollout + reward -> filter -> experience -> shape -> advantages -> train -> sync weights -> (again)
 
 python3 -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path MODEL --reward.remote_url reward.py ...
 """
@@ -8,10 +8,12 @@ python3 -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path MODEL --reward.
 from openrlhf.pipeline import stages
 from openrlhf.pipeline.evaluate import evaluate
 from openrlhf.pipeline.job import Job
+from openrlhf.pipeline.sleep import models_to_bed
 
 
 def train(job: Job) -> None:
     """Run the job to its end: one pass of the body is one step."""
+    models_to_bed(job)
     if job.config.eval.at_start:
         job.tracker.log(job.step, evaluate(job))
     while job.step < job.length.steps and (prompts := stages.draw(job)):
@@ -20,9 +22,10 @@ def train(job: Job) -> None:
         kept = stages.keep(job, groups, report)
         experience = stages.make_experience(job, kept)
         if experience is not None:
+            stages.shape(job, experience, report)
             stages.estimate_advantages(job, experience, report)
             stages.update(job, experience, report)
-            stages.sync(job)
+            stages.sync(job, report)
         stages.finish(job, kept, report)
         if is_evaluation_due(job):
             job.tracker.log(job.step, evaluate(job))

@@ -1,5 +1,6 @@
 """The stages of a training step. Each takes the job and what the stage before it made."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,17 +9,25 @@ import numpy as np
 
 from openrlhf.cluster.specs import GroupRequest
 from openrlhf.cluster.weights import push_weights
+from openrlhf.config.outputs import critic_folder
 from openrlhf.data.ledger import PromptState
-from openrlhf.pipeline.batching import MicroBatchLimit, dispatch, optimiser_batches
+from openrlhf.pipeline.batching import MicroBatchLimit, dispatch
+from openrlhf.pipeline.grading import grade
 from openrlhf.pipeline.job import Job
+from openrlhf.pipeline.length import response_limit
+from openrlhf.pipeline.sampling import move, sample_dynamically
+from openrlhf.pipeline.sleep import engines_awake, model_awake
+from openrlhf.pipeline.update import update_critic, update_policy
 from openrlhf.rl.advantages.compute import compute_advantages
 from openrlhf.rl.advantages.registry import estimator
-from openrlhf.rl.filtering import apply_ungraded_policy
-from openrlhf.rl.metrics import MetricSum, finalize, merge, rollout_metrics
+from openrlhf.rl.filtering import apply_dynamic_filter, apply_ungraded_policy
+from openrlhf.rl.metrics import finalize, rollout_metrics
 from openrlhf.rl.packing import collate
-from openrlhf.rl.shaping import clip_rewards
+from openrlhf.rl.shaping import shape_rewards
 from openrlhf.rollout.seeds import sample_seed
 from openrlhf.types import Experience, Prompt, RolloutGroup, SamplingParams
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -26,8 +35,8 @@ class StepReport:
     """What one step has measured so far."""
 
     metrics: dict[str, float] = field(default_factory=dict)
-    trained: list[dict[str, MetricSum]] = field(default_factory=list)  # one per rank and optimiser step
     groups: list[RolloutGroup] = field(default_factory=list)  # all that were generated, kept or not
+    policy_trained: bool = False  # the engines then need its weights
 
 
 def draw(job: Job) -> list[Prompt]:
@@ -38,16 +47,33 @@ def draw(job: Job) -> list[Prompt]:
 
 
 def roll_out(job: Job, prompts: Sequence[Prompt], report: StepReport) -> list[RolloutGroup]:
-    """Sample and score every prompt's group with the policy's current weights, in the order of the prompts."""
+    """Sample and score a group for every prompt with the policy's current weights, in the order of the draws.
+
+    With dynamic filtering, prompts whose group is dropped are replaced, and the dropped groups come back too.
+    """
     rollout = job.config.rollout
     sampling = SamplingParams(temperature=rollout.temperature, top_p=rollout.top_p, max_tokens=rollout.max_new_tokens)
-    requests = group_requests(job, prompts, rollout.n_samples_per_prompt, sampling, draw=job.step)
-    move(job, prompts, PromptState.IN_FLIGHT)
-    with job.clock.phase("generation"):
-        report.groups, stats = generate(job, requests)
-    move(job, prompts, PromptState.BUFFERED)
+
+    def ask(drawn: Sequence[Prompt]) -> list[GroupRequest]:
+        return group_requests(job, drawn, rollout.n_samples_per_prompt, sampling, draw=job.step)
+
+    with job.clock.phase("generation"), engines_awake(job):
+        if job.config.algo.dynamic_filtering_enable:
+            report.groups = sample_dynamically(job, prompts, ask)
+        else:
+            move(job, prompts, PromptState.IN_FLIGHT)
+            report.groups = generate(job, ask(prompts))
+            move(job, prompts, PromptState.BUFFERED)
+    report.metrics |= job.cluster.engines.lap()
+    if job.cluster.reward is not None:
+        with job.clock.phase("reward"):
+            report.groups = grade(job, report.groups)
     sampled = sum(rollout.num_actions for group in report.groups for rollout in group.rollouts)
-    report.metrics |= stats | {"rollout/tokens_generated": float(sampled)}
+    cut = sum(group.rollouts[0].prompt.prompt_id in job.cut_prompts for group in report.groups)
+    report.metrics |= {
+        "rollout/tokens_generated": float(sampled),
+        "rollout/prompt_truncated_rate": cut / len(report.groups),
+    }
     return report.groups
 
 
@@ -68,41 +94,52 @@ def group_requests(
     return [GroupRequest(prompt, f"{draw}:{prompt.prompt_id}", n, sampling, seeds(prompt)) for prompt in prompts]
 
 
-def generate(job: Job, requests: Sequence[GroupRequest]) -> tuple[list[RolloutGroup], dict[str, float]]:
-    """Run the requests, engines awake for just as long; groups in the order of the requests, and the timing."""
-    engines = job.cluster.engines
-    if job.config.vllm.enable_sleep:
-        engines.wake()
-    results = list(engines.generate(requests, paused=job.config.train.full_determinism_enable))
-    if job.config.vllm.enable_sleep:
-        engines.sleep()
+def generate(job: Job, requests: Sequence[GroupRequest]) -> list[RolloutGroup]:
+    """Run the requests on engines that are awake; groups in the order of the requests."""
+    results = job.cluster.engines.generate(requests, paused=job.config.train.full_determinism_enable)
     by_id = {result.group.group_id: result.group for result in results}
-    return [by_id[request.group_id] for request in requests], engines.lap()
+    return [by_id[request.group_id] for request in requests]
 
 
 def keep(job: Job, groups: Sequence[RolloutGroup], report: StepReport) -> list[RolloutGroup]:
-    """Leave out what has no verdict, as reward.ungraded says."""
-    grouped = estimator(job.config.algo.advantage.estimator).grouped
-    result = apply_ungraded_policy(groups, job.config.reward.ungraded, grouped)
+    """Leave out what has no verdict, as reward.ungraded says, or what dynamic filtering drops."""
+    algo = job.config.algo
+    if algo.dynamic_filtering_enable:
+        result = apply_dynamic_filter(groups, algo.dynamic_filtering_range)
+    else:
+        grouped = estimator(algo.advantage.estimator).grouped
+        result = apply_ungraded_policy(groups, job.config.reward.ungraded, grouped)
     report.metrics |= finalize(result.metrics) | rollout_metrics(result.kept)
+    if not result.kept:
+        logger.warning(
+            "step %d: none of %d prompts is left to train on; the first: %s",
+            job.step + 1,
+            len(groups),
+            result.dropped[0].reason,
+        )
     return result.kept
 
 
 def make_experience(job: Job, groups: Sequence[RolloutGroup]) -> Experience | None:
-    """One padded batch with the logprobs that the advantages and the loss will need; None if nothing is left."""
+    """One padded batch with the logprobs and values that the advantages and the losses need; None for no groups."""
     if not groups:
         return None
     with job.clock.phase("make_experience"):
         experience = collate(groups)
-        experience.rewards = clip_rewards(experience.rewards, job.config.reward.clip_range)
         limit = MicroBatchLimit.for_scoring(job.config.rollout, job.config.train, job.config.ds)
         rows = range(len(experience))
+        cluster = job.cluster
         if needs_old_logprobs(job, experience):
-            scored = dispatch(experience, rows, job.cluster.policy.world_size, limit)
-            experience.old_logprobs = scored.collect(job.cluster.policy.logprobs(scored.batches), experience)
-        if job.cluster.reference is not None:
-            scored = dispatch(experience, rows, job.cluster.reference.world_size, limit)
-            experience.ref_logprobs = scored.collect(job.cluster.reference.logprobs(scored.batches), experience)
+            scored = dispatch(experience, rows, cluster.policy.world_size, limit)
+            with model_awake(job, cluster.policy):
+                experience.old_logprobs = scored.collect(cluster.policy.logprobs(scored.batches), experience)
+        if cluster.critic is not None:
+            scored = dispatch(experience, rows, cluster.critic.world_size, limit)
+            with model_awake(job, cluster.critic):
+                experience.values = scored.collect(cluster.critic.values(scored.batches), experience)
+        if cluster.reference is not None:
+            scored = dispatch(experience, rows, cluster.reference.world_size, limit)
+            experience.ref_logprobs = scored.collect(cluster.reference.logprobs(scored.batches), experience)
     return experience
 
 
@@ -117,6 +154,13 @@ def needs_old_logprobs(job: Job, experience: Experience) -> bool:
     return several_steps or (job.kl.coef > 0 and not kl.use_loss)
 
 
+def shape(job: Job, experience: Experience, report: StepReport) -> None:
+    """Length penalties, clipping and running normalisation of the rewards."""
+    limit = response_limit(job.config.rollout, job.config.data)
+    experience.rewards, metrics = shape_rewards(experience, job.config.reward, limit, job.normaliser)
+    report.metrics |= metrics
+
+
 def estimate_advantages(job: Job, experience: Experience, report: StepReport) -> None:
     """Fill in advantages and returns."""
     with job.clock.phase("make_experience"):
@@ -126,29 +170,23 @@ def estimate_advantages(job: Job, experience: Experience, report: StepReport) ->
 
 
 def update(job: Job, experience: Experience, report: StepReport) -> None:
-    """Train the policy on the experience: max_epochs passes in optimiser steps of train.batch_size samples."""
-    train, policy = job.config.train, job.cluster.policy
-    limit = MicroBatchLimit.for_training(train, job.config.ds)
-    generator = np.random.default_rng((train.seed, job.step))
-    with job.clock.phase("ppo_train"):
-        for _ in range(train.max_epochs):
-            for rows in optimiser_batches(experience, train.batch_size, generator):
-                batches = dispatch(experience, rows, policy.world_size, limit).batches
-                report.trained += policy.train_step(batches, job.kl.coef)
-    trained = finalize(merge(report.trained))
-    job.kl.update(report.metrics.get("rollout/kl", trained.get("train/kl")), len(np.unique(experience.sample_ids)))
-    report.metrics |= trained | {
-        "train/kl_coef": job.kl.coef,
-        "train/tokens_trained": float(experience.loss_mask.sum()) * train.max_epochs,
-        "train/tokens_processed": float(experience.attention_mask.sum()) * train.max_epochs,
-    }
+    """Train the critic, then the policy, which waits for the critic in its first `critic.freezing_steps` steps."""
+    report.metrics |= update_critic(job, experience)
+    if job.cluster.critic is None or job.step >= job.config.critic.freezing_steps:
+        report.metrics |= update_policy(job, experience)
+        report.policy_trained = True
+    measured = report.metrics.get("rollout/kl", report.metrics.get("train/kl"))
+    job.kl.update(measured, len(np.unique(experience.sample_ids)))
+    report.metrics["train/kl_coef"] = job.kl.coef
 
 
-def sync(job: Job) -> None:
-    """Push the new weights to every engine."""
+def sync(job: Job, report: StepReport) -> None:
+    """Push the new weights to every engine, if there are new ones."""
+    if not report.policy_trained:
+        return
     if job.config.vllm.enable_sleep:
         job.cluster.engines.wake(("weights",))
-    with job.clock.phase("broadcast"):
+    with job.clock.phase("broadcast"), model_awake(job, job.cluster.policy):
         job.version += 1
         push_weights(
             job.cluster.policy,
@@ -162,9 +200,10 @@ def sync(job: Job) -> None:
 def finish(job: Job, kept: Sequence[RolloutGroup], report: StepReport) -> None:
     """Settle the step's prompts in the ledger and write the step down."""
     kept_ids = {group.group_id for group in kept}
-    trained = [group.rollouts[0].prompt for group in report.groups if group.group_id in kept_ids]
-    failed = [group.rollouts[0].prompt for group in report.groups if group.group_id not in kept_ids]
-    move(job, trained, PromptState.TRAINED)
+    dropped = [group.rollouts[0].prompt for group in report.groups if group.group_id not in kept_ids]
+    # What dynamic filtering drops is settled when it drops it.
+    failed = [p for p in dropped if job.ledger.state(job.loader.episode, p.prompt_id) is PromptState.BUFFERED]
+    move(job, [group.rollouts[0].prompt for group in kept], PromptState.TRAINED)
     move(job, failed, PromptState.FAILED)
     job.step += 1
     report.metrics |= job.clock.lap()
@@ -172,11 +211,10 @@ def finish(job: Job, kept: Sequence[RolloutGroup], report: StepReport) -> None:
     job.tracker.store_rollouts(job.step, report.groups)
 
 
-def move(job: Job, prompts: Sequence[Prompt], state: PromptState) -> None:
-    """Tell the ledger where prompts of the current episode are now."""
-    job.ledger.move(job.loader.episode, [prompt.prompt_id for prompt in prompts], state)
-
-
 def export(job: Job, folder: Path) -> None:
-    """Write the trained policy in Hugging Face format to the root of the run folder."""
-    job.cluster.policy.save_hf(folder)
+    """Write the trained policy in Hugging Face format to the root of the run folder, and the critic where asked."""
+    with model_awake(job, job.cluster.policy):
+        job.cluster.policy.save_hf(folder)
+    if job.cluster.critic is not None and job.config.critic.save_value_network:
+        with model_awake(job, job.cluster.critic):
+            job.cluster.critic.save_hf(critic_folder(str(folder)))

@@ -11,7 +11,6 @@ from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.resolve import resolve
 from openrlhf.config.schema import flags, nest, sections, values
 
-
 GAE = {"algo.advantage.estimator": "gae"}
 REWARD_MODELS = {"reward.model_name_or_path": "owner/one, owner/two", "reward.remote_url": None}
 

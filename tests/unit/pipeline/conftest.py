@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from openrlhf.cluster.launch import Cluster
+from openrlhf.config.optimiser import has_critic
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import nest
 from openrlhf.data.ledger import PromptLedger
@@ -16,9 +17,10 @@ from openrlhf.pipeline import stages
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.length import run_length
 from openrlhf.rl.kl import make_kl_controller
+from openrlhf.rl.running_normaliser import RunningNormaliser
 from openrlhf.track.tracker import RunTracker
 from openrlhf.types import Prompt
-from tests.fakes import FakeEngineGroup, FakeModelGroup
+from tests.fakes import FakeCriticGroup, FakeEngineGroup, FakeModelGroup, FakeRewardGroup
 
 # 2 prompts per step, 4 samples each: a full step is one optimiser step of 8 samples.
 BASE: dict[str, Any] = {
@@ -46,6 +48,7 @@ class Rig:
     job: Job
     engines: FakeEngineGroup
     policy: FakeModelGroup
+    critic: FakeCriticGroup | None
     log: list[Any] = field(default_factory=list)
 
     def rows(self) -> list[dict[str, float]]:
@@ -61,13 +64,15 @@ def rig(tmp_path, monkeypatch) -> Callable[..., Rig]:
     def make(
         changes: dict[str, Any] | None = None,
         prompts: int = 4,
-        reward: Callable[[Prompt, int], float | None] = alternating,
+        reward: Callable[[Prompt, int], float | str | None] = alternating,
         eval_prompts: PromptSet | None = None,
     ) -> Rig:
         config = PPOConfig.model_validate(nest(BASE | (changes or {})))
         rows = PromptSet([Prompt(i, f"prompt {i}", str(i)) for i in range(prompts)])
-        length = run_length(prompts, config.rollout, config.train)
+        length = run_length(prompts, config.rollout, config.train, config.critic.freezing_steps)
         log: list[Any] = []
+        critic = FakeCriticGroup(log) if has_critic(config) else None
+        reward_models = FakeRewardGroup(log) if config.reward.models else None
         engines, policy = FakeEngineGroup(reward, log), FakeModelGroup(log)
         reference = FakeModelGroup(log, "reference") if config.algo.kl.init_coef > 0 else None
 
@@ -78,14 +83,15 @@ def rig(tmp_path, monkeypatch) -> Callable[..., Rig]:
         monkeypatch.setattr(stages, "push_weights", push)
         job = Job(
             config=config,
-            cluster=Cluster(policy, reference, engines),  # type: ignore[arg-type]
+            cluster=Cluster(policy, reference, engines, critic, reward_models),  # type: ignore[arg-type]
             loader=PromptLoader(rows, config.rollout.batch_size, config.train.seed, config.train.num_episodes),
             ledger=PromptLedger(prompts),
             kl=make_kl_controller(config.algo.kl),
             tracker=RunTracker(tmp_path / "run", config.logger, config, length.steps),
             length=length,
             eval_prompts=eval_prompts,
+            normaliser=RunningNormaliser() if config.reward.normalize_enable else None,
         )
-        return Rig(job, engines, policy, log)
+        return Rig(job, engines, policy, critic, log)
 
     return make

@@ -1,6 +1,6 @@
 import pytest
 
-from openrlhf.rollout.balance import assign, least_loaded
+from openrlhf.rollout.balance import least_loaded
 
 
 def test_the_smallest_load_wins_and_the_first_of_equals():
@@ -21,11 +21,3 @@ def test_loads_that_only_grow_deal_in_turn():
 def test_no_engine_is_an_error():
     with pytest.raises(ValueError, match="no engine"):
         least_loaded([])
-
-
-def test_prompts_go_to_the_engine_with_the_fewest_samples():
-    # Given so far: [4, 0], [4, 1], [4, 2], [4, 3], then 3 + 2 = 5 > 4, so the last goes to engine 0.
-    assert assign([4, 1, 1, 1, 2, 1], 2) == [0, 1, 1, 1, 1, 0]
-    assert assign([3, 3, 3], 1) == [0, 0, 0]
-    assert assign([2], 3) == [0]
-    assert assign([], 2) == []

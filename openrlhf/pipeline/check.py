@@ -1,0 +1,95 @@
+"""What a run reads, opened and looked at in seconds, before any process starts; every fault found is reported."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from openrlhf.config.errors import ConfigError
+from openrlhf.config.optimiser import has_critic
+from openrlhf.config.ppo import PPOConfig
+from openrlhf.data.budget import cut_prompts
+from openrlhf.data.errors import DataError
+from openrlhf.data.prompts import PromptSet, evaluation_prompts, training_prompts
+from openrlhf.models.errors import ModelError
+from openrlhf.models.load import load_config
+from openrlhf.models.tokenizer import load_tokenizer
+from openrlhf.reward.errors import RewardError
+from openrlhf.reward.make import make_reward
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The prompts of a run. `cut`: ids of the training prompts that are too long for the context."""
+
+    prompts: PromptSet
+    eval_prompts: PromptSet | None
+    cut: frozenset[int]
+
+
+def check_inputs(config: PPOConfig) -> Inputs:
+    """Open models' configs, tokenizer, datasets and reward source of a resolved config.
+
+    Raises:
+        ConfigError: one line for each input that cannot be used.
+    """
+    problems: list[str] = []
+
+    def attempt(call: Callable[[], _T]) -> _T | None:
+        try:
+            return call()
+        except (DataError, ModelError, RewardError) as error:
+            problems.append(" ".join(str(error).split()))
+            return None
+
+    for name in _models(config):
+        attempt(lambda name=name: load_config(name))  # type: ignore[misc]  # bound at once
+    if config.train.agent_func_path is None:
+        attempt(lambda: make_reward(config.reward))
+    actor, use_fast = str(config.actor.model_name_or_path), not config.data.disable_fast_tokenizer
+    tokenizer = attempt(lambda: load_tokenizer(actor, use_fast=use_fast))
+    prompts = eval_prompts = None
+    if tokenizer is not None:
+        prompts = attempt(lambda: training_prompts(config.data, tokenizer, config.train.seed))
+        eval_prompts = attempt(lambda: evaluation_prompts(config.eval, config.data, tokenizer, config.train.seed))
+    if problems or prompts is None:
+        raise ConfigError(list(dict.fromkeys(problems)))
+    cut = _warn_about_cut(config, prompts, tokenizer, "prompts")
+    if eval_prompts is not None:
+        _warn_about_cut(config, eval_prompts, tokenizer, "evaluation prompts")
+    return Inputs(prompts, eval_prompts, cut)
+
+
+def _models(config: PPOConfig) -> list[str]:
+    """Every model that the run loads, once."""
+    names = [config.actor.model_name_or_path, *config.reward.models]
+    if config.algo.kl.init_coef > 0:
+        names.append(config.ref.model_name_or_path)
+    if has_critic(config):
+        names.append(config.critic.model_name_or_path)
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _warn_about_cut(config: PPOConfig, prompts: PromptSet, tokenizer: Any, what: str) -> frozenset[int]:
+    """Count the prompts that will lose their beginning and say so once; their ids."""
+    limit, response = config.data.max_len, config.rollout.max_new_tokens
+    budget = limit - (response or 1)
+    lengths = cut_prompts(prompts, tokenizer, budget)
+    if lengths:
+        left = f"--rollout.max_new_tokens {response} leaves" if response else "a response of one token leaves"
+        logger.warning(
+            "%d of %d %s have more than the %d tokens that %s of --data.max_len %d (the longest %d): only their last "
+            "tokens are used; raise --data.max_len to keep them whole",
+            len(lengths),
+            len(prompts),
+            what,
+            budget,
+            left,
+            limit,
+            max(lengths.values()),
+        )
+    return frozenset(lengths)
