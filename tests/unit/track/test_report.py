@@ -1,0 +1,103 @@
+"""The report page: complete in one file, and deaf to what models write."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from openrlhf.cli.report import main
+from openrlhf.track.errors import TrackError
+from openrlhf.track.report.page import render
+from openrlhf.track.report.run_data import read_run, unique_names
+
+SEGMENT = {
+    "token_ids": [5, 6, 7],
+    "action_mask": [0, 1, 1],
+    "loss_mask": [0, 1, 1],
+    "logprobs": [0.0, -0.5, -1.5],
+    "policy_versions": [-1, 0, 0],
+    "turns": [],
+}
+
+
+def sample(step: int, index: int) -> dict:
+    return {
+        "step": step,
+        "sample_id": f"{step}:0/{index}",
+        "reward": 1.0,
+        "score": 1.0,
+        "status": "graded",
+        "reason": "",
+        "label": "</script><script>alert(1)</script>",
+        "truncated": False,
+        "extra_logs": {},
+        "segments": [SEGMENT],
+    }
+
+
+def write_run(folder: Path, steps: int = 3, per_step: int = 2) -> Path:
+    (folder / "rollouts").mkdir(parents=True)
+    rows = [{"step": step, "rollout/reward_mean": step / 10, "train/kl": None} for step in range(1, steps + 1)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for step in range(1, steps + 1):
+        lines = "".join(json.dumps(sample(step, index)) + "\n" for index in range(per_step))
+        (folder / "rollouts" / f"step_{step:06d}.jsonl").write_text(lines)
+    return folder
+
+
+def embedded(page: str) -> dict:
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, flags=re.S)
+    return json.loads(data)
+
+
+def test_the_page_holds_rows_and_tokens_with_their_text(tmp_path):
+    run = read_run(write_run(tmp_path / "run"), "run", lambda ids: [f"<{i}>" for i in ids], max_samples=100)
+    (shown,) = embedded(render([run]))["runs"]
+    assert [row["rollout/reward_mean"] for row in shown["rows"]] == [0.1, 0.2, 0.3]
+    assert len(shown["samples"]) == 6
+    assert shown["samples"][0]["segments"][0]["pieces"] == ["<5>", "<6>", "<7>"]
+
+
+def test_what_a_model_wrote_is_never_markup(tmp_path):
+    page = render([read_run(write_run(tmp_path / "<b>run"), "<b>run", None, 100)])
+    assert "<script>alert" not in page
+    assert "<b>run" not in page
+    assert embedded(page)["runs"][0]["samples"][0]["label"] == "</script><script>alert(1)</script>"
+
+
+def test_the_page_asks_for_no_other_file(tmp_path):
+    page = render([read_run(write_run(tmp_path / "run"), "run", None, 100)])
+    assert re.findall(r"(?:src|href)\s*=|@import|url\(|fetch\(", page) == []
+    assert [link for link in re.findall(r"https?://[^\"' ]+", page) if "w3.org" not in link] == []
+
+
+def test_many_steps_are_thinned_and_the_last_is_kept(tmp_path):
+    run = read_run(write_run(tmp_path / "run", steps=10, per_step=2), "run", None, max_samples=8)
+    # 20 samples in 10 files of 2; room for 8, so every third file (ceil(20 / 8) = 3), from the last backwards.
+    assert sorted({found["step"] for found in run.samples}) == [1, 4, 7, 10]
+
+
+def test_a_folder_without_metrics_is_named(tmp_path):
+    with pytest.raises(TrackError, match=r"no metrics\.jsonl"):
+        read_run(tmp_path, "x", None, 10)
+
+
+def test_names_tell_runs_apart(tmp_path):
+    assert unique_names([tmp_path / "a" / "run", tmp_path / "b" / "run"]) == ["a/run", "b/run"]
+    assert unique_names([tmp_path / "a", tmp_path / "b"]) == ["a", "b"]
+    assert unique_names([tmp_path / "a", tmp_path / "a"]) == ["a (1)", "a (2)"]
+
+
+def test_the_command_writes_beside_the_run_and_says_what_it_lacks(tmp_path, capsys):
+    run = write_run(tmp_path / "run")
+    assert main([str(run)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.strip() == str(run / "report.html")
+    assert "there is no tokenizer" in printed.err
+    assert (run / "report.html").stat().st_size > 5000
+
+
+def test_the_command_refuses_another_folder_in_one_line(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 2
+    assert len([line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]) == 1
