@@ -1,0 +1,2 @@
+def bracket_error(text):
+    return -1

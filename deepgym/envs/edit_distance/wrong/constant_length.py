@@ -1,0 +1,2 @@
+def edit_distance(first, second):
+    return abs(len(first) - len(second))

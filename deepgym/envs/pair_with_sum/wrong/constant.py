@@ -1,0 +1,2 @@
+def pair_with_sum(numbers, target):
+    return []
