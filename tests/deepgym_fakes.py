@@ -3,12 +3,14 @@
 import asyncio
 import random
 import selectors
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from deepgym.models import Case, CaseOutcome, Environment, ErrorType, RunResult, Verifier
-from deepgym.sandbox.base import StepOutcome
+from deepgym.sandbox.base import Job, JobResult, StepOutcome
 
 T = TypeVar("T")
 
@@ -90,9 +92,24 @@ class Run:
     dying: float = 0.0  # seconds from its kill to its end
 
 
+@asynccontextmanager
+async def served(app: Any) -> AsyncIterator[str]:
+    """The address of the application behind uvicorn on a free port of this machine."""
+    import uvicorn
+
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:  # bound at once: clients may connect
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await serving
+
+
 @dataclass
 class FakeGym:
-    """Implements Gym from a table: the answer names its runs, one after the other; the last one repeats."""
+    """Implements ServedGym from a table: the answer names its runs, one after the other; the last one repeats."""
 
     runs: Mapping[str, Sequence[Run]] = field(default_factory=dict)
     default: Callable[[str], Run] = lambda answer: Run(verdict(1.0))
@@ -100,6 +117,9 @@ class FakeGym:
     killed: list[str] = field(default_factory=list)
     running: int = 0
     most_at_once: int = 0
+    job: Callable[[Job], JobResult] = lambda job: JobResult((StepOutcome("ok"),))
+    sandbox_name: str = "fake"
+    isolated: bool = True
 
     async def arun(self, env: Environment, answer: str, *, on_start: Callable[[], None] = lambda: None) -> RunResult:
         before = sum(called == answer for called, _ in self.calls)
@@ -121,3 +141,6 @@ class FakeGym:
         if isinstance(run.end, BaseException):
             raise run.end
         return run.end
+
+    async def arun_job(self, job: Job) -> JobResult:
+        return self.job(job)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request, Response
 
 from deepgym.integrations.body import BodyError, read_body
+from deepgym.integrations.connection import CLIENT_LEFT, while_connected
 from deepgym.integrations.grader import Graded, Grader, Gym
 from deepgym.integrations.payload import ScoreRequest, response_json
 from deepgym.integrations.prompts import strip_prompt
@@ -22,7 +23,6 @@ DEADLINE_S = 150.0  # from the first byte to the answer; OpenRLHF gives up at 18
 # 64,000,000 characters as aiohttp's client writes them: six bytes for each that is not ASCII. (A character beyond
 # U+FFFF takes twelve, so a request full of those is refused at half that number.)
 MAX_BODY_BYTES = 400_000_000
-CLIENT_LEFT = 499  # nobody reads it; servers' logs know the number
 
 _MASKED_REWARDS = {"nan": math.nan, "zero": 0.0}
 
@@ -71,7 +71,7 @@ def create_openrlhf_router(
             body = await read_body(request, ScoreRequest, max_body_bytes, DEADLINE_S)
         except BodyError as error:
             return error.response()
-        graded = await _while_connected(request, grader, _responses(body), deadline)
+        graded = await while_connected(request, grader.grade(_responses(body), deadline))
         if graded is None:
             return Response(status_code=CLIENT_LEFT)
         answer = response_json(
@@ -88,25 +88,6 @@ def _responses(body: ScoreRequest) -> list[str | None]:
     if body.outputs is not None:
         return list(body.outputs)
     return [strip_prompt(query, prompt) for query, prompt in zip(body.query or (), body.prompts, strict=True)]
-
-
-async def _while_connected(
-    request: Request, grader: Grader, responses: list[str | None], deadline: float
-) -> list[Graded] | None:
-    """The graded samples; None when the client left, whose runs are then killed: nobody waits for their slots."""
-    grading = asyncio.create_task(grader.grade(responses, deadline))
-    leaving = asyncio.create_task(_client_leaves(request))
-    try:
-        await asyncio.wait((grading, leaving), return_when=asyncio.FIRST_COMPLETED)
-        return grading.result() if grading.done() else None
-    finally:
-        grading.cancel()
-        leaving.cancel()
-
-
-async def _client_leaves(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _extra_logs(graded: list[Graded]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from deepgym.exceptions import SandboxError
 from deepgym.integrations import openrlhf, payload
 from deepgym.integrations.openrlhf import create_openrlhf_router
 from deepgym.integrations.payload import ScoreRequest
-from tests.deepgym_fakes import FakeGym, Run, environment, run_virtual, verdict
+from tests.deepgym_fakes import FakeGym, Run, environment, run_virtual, served, verdict
 
 MISMATCH = {"query": ["nothing of it"], "prompts": ["prompt: "]}
 
@@ -39,7 +39,7 @@ def post(body, gym: FakeGym | None = None, score: str = "nan", **options) -> htt
 
 @pytest.mark.parametrize("value", [None, 0, 0.0, math.nan, "NaN", "none", "", "Zero", True, ["nan"]])
 def test_the_operator_chooses_what_an_ungraded_sample_gets(value):
-    with pytest.raises(ValueError, match="choose 'nan'.*or 'zero'"):
+    with pytest.raises(ValueError, match=r"choose 'nan'.*or 'zero'"):
         create_openrlhf_router(environment(), FakeGym(), infra_failure_score=value)
 
 
@@ -84,25 +84,20 @@ def test_no_samples_no_rewards():
 @pytest.mark.parametrize(("score", "text"), [("nan", "NaN"), ("zero", "0.0")])
 def test_a_sample_without_a_verdict_gets_the_chosen_score(score, text):
     response = post(MISMATCH, score=score)
-    assert response.text == f'{{"rewards": [{text}], "error_types": ["prompt_mismatch"], "extra_logs": {{"verdict_rate": 0.0}}}}'
+    assert (
+        response.text
+        == f'{{"rewards": [{text}], "error_types": ["prompt_mismatch"], "extra_logs": {{"verdict_rate": 0.0}}}}'
+    )
 
 
 async def test_the_trainers_json_client_reads_nan():
     """aiohttp, over a real socket: the client that OpenRLHF uses."""
-    import uvicorn
-
-    server = uvicorn.Server(uvicorn.Config(app_with(FakeGym()), port=0, log_level="error", lifespan="off"))
-    serving = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
     async with (
+        served(app_with(FakeGym())) as address,
         aiohttp.ClientSession() as session,
-        session.post(f"http://127.0.0.1:{port}/reward/score", json=MISMATCH) as response,
+        session.post(f"{address}/reward/score", json=MISMATCH) as response,
     ):
         reward = (await response.json())["rewards"][0]
-    server.should_exit = True
-    await serving
     assert isinstance(reward, float)
     assert math.isnan(reward)
 
