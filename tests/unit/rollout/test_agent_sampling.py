@@ -1,0 +1,51 @@
+import pytest
+
+from openrlhf.rollout.agent_sampling import adopt, own_copy
+from openrlhf.rollout.errors import AgentReturnError
+from openrlhf.types import SamplingParams
+
+CURRENT = SamplingParams(temperature=0.7, max_tokens=8, seed=3)
+
+
+def test_a_copy_shares_nothing_that_can_change():
+    original = SamplingParams(logit_bias={1: 2.0})
+    copy = own_copy(original)
+    copy.logit_bias[1] = 5.0
+    copy.max_tokens = 1
+    assert original == SamplingParams(logit_bias={1: 2.0})
+
+
+def test_nothing_and_the_same_object_keep_the_current_ones():
+    assert adopt(CURRENT, None, "step") is CURRENT
+    assert adopt(CURRENT, CURRENT, "step") is CURRENT
+
+
+def test_our_own_class_replaces_all_and_is_copied():
+    given = SamplingParams(temperature=0.0, max_tokens=2)
+    adopted = adopt(CURRENT, given, "step")
+    assert adopted == given
+    assert adopted is not given
+
+
+def test_a_dict_changes_what_it_names():
+    adopted = adopt(CURRENT, {"max_tokens": 2, "stop": "END"}, "step")
+    assert adopted == SamplingParams(temperature=0.7, max_tokens=2, seed=3, stop=("END",))
+
+
+@pytest.mark.parametrize("given", [{"top_k": 5}, {"max_token": 5}])
+def test_an_unknown_name_is_refused(given):
+    (name,) = given
+    with pytest.raises(AgentReturnError, match=f"sampling_params with {name}; known: temperature, top_p"):
+        adopt(CURRENT, given, "step")
+
+
+@pytest.mark.slow  # imports vLLM
+def test_vllms_own_class_is_taken():
+    from vllm import SamplingParams as VllmSamplingParams
+
+    adopted = adopt(CURRENT, VllmSamplingParams(temperature=0.5, max_tokens=4, stop=["END"], logprobs=1), "step")
+    assert adopted == SamplingParams(
+        temperature=0.5, max_tokens=4, stop=("END",), include_stop_str_in_output=False, seed=None
+    )
+    with pytest.raises(AgentReturnError, match=r"vLLM sampling_params with top_k=5; known"):
+        adopt(CURRENT, VllmSamplingParams(top_k=5), "step")
