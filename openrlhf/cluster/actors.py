@@ -11,7 +11,16 @@ import numpy as np
 import ray
 
 from openrlhf.cluster.session import free_port, host_address
-from openrlhf.cluster.specs import EngineSpec, GroupRequest, PolicySpec, RankPlace, ReferenceSpec
+from openrlhf.cluster.specs import (
+    CriticSpec,
+    EngineSpec,
+    GroupRequest,
+    ModelSpec,
+    PolicySpec,
+    RankPlace,
+    ReferenceSpec,
+    RewardSpec,
+)
 from openrlhf.types import MicroBatch, TransferManifest
 
 
@@ -23,7 +32,28 @@ class _Rank:
         return host_address(), free_port()
 
 
-def _context(spec: PolicySpec | ReferenceSpec, place: RankPlace) -> Any:
+class _TrainedRank(_Rank):
+    """One rank of a model that is trained."""
+
+    _trainer: Any
+
+    def sleep(self) -> None:
+        self._trainer.sleep()
+
+    def wake(self) -> None:
+        self._trainer.wake()
+
+    def save_hf(self, folder: Path) -> None:
+        self._trainer.save_hf(folder)
+
+    def save_state(self, folder: Path) -> None:
+        self._trainer.save(folder)
+
+    def load_state(self, folder: Path) -> None:
+        self._trainer.load(folder)
+
+
+def _context(spec: ModelSpec, place: RankPlace) -> Any:
     from openrlhf.train.context import WorkerContext
 
     return WorkerContext(
@@ -38,7 +68,7 @@ def _context(spec: PolicySpec | ReferenceSpec, place: RankPlace) -> Any:
 
 
 @ray.remote
-class PolicyActor(_Rank):
+class PolicyActor(_TrainedRank):
     """One rank of the trained policy."""
 
     def load(self, spec: PolicySpec, place: RankPlace) -> None:
@@ -53,6 +83,7 @@ class PolicyActor(_Rank):
             temperature=spec.temperature,
             context=_context(spec, place),
             total_steps=spec.total_steps,
+            response_limit=spec.response_limit,
         )
         self._sender = None
         if place.rank == 0 or spec.sync.backend == "ipc":  # CUDA IPC: each rank serves the engines on its own GPU
@@ -89,9 +120,6 @@ class PolicyActor(_Rank):
         if self._sender is not None:
             self._sender.release()
 
-    def save_hf(self, folder: Path) -> None:
-        self._trainer.save_hf(folder)
-
 
 @ray.remote
 class ReferenceActor(_Rank):
@@ -106,6 +134,60 @@ class ReferenceActor(_Rank):
 
     def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
         return self._model.logprobs(batches)
+
+
+@ray.remote
+class CriticActor(_TrainedRank):
+    """One rank of the critic."""
+
+    def load(self, spec: CriticSpec, place: RankPlace) -> None:
+        from openrlhf.rl.losses.aggregation import Aggregation
+        from openrlhf.train.critic import CriticTrainer
+
+        length = spec.response_limit if spec.loss_aggregation == "constant" else None
+        self._trainer = CriticTrainer(
+            critic=spec.critic,
+            ds=spec.ds,
+            train=spec.train,
+            aggregation=Aggregation(spec.loss_aggregation, length),
+            calibrated=spec.calibrated,
+            context=_context(spec, place),
+            total_steps=spec.total_steps,
+            gradient_checkpointing=spec.gradient_checkpointing,
+            gradient_checkpointing_reentrant=spec.gradient_checkpointing_reentrant,
+        )
+
+    def values(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
+        return self._trainer.values(batches)
+
+    def train_step(self, batches: Sequence[MicroBatch]) -> Any:
+        return self._trainer.train_step(batches)
+
+
+@ray.remote
+class RewardActor(_Rank):
+    """One rank of the frozen reward models."""
+
+    def load(self, spec: RewardSpec, place: RankPlace) -> None:
+        from openrlhf.models.tokenizer import load_tokenizer
+        from openrlhf.reward.model import load_reward_models
+        from openrlhf.train.frozen import frozen_backend
+
+        context = _context(spec, place)
+        context.apply()
+        self._models = load_reward_models(
+            spec.models,
+            spec.weights,
+            ds=spec.ds,
+            data=spec.data,
+            device=spec.device,
+            calibrated=spec.reward.normalize_enable,
+            hold=lambda model, runner: frozen_backend(model, spec.ds, spec.reward.offload, context, runner=runner),
+            policy_tokenizer=load_tokenizer(spec.policy_model, use_fast=not spec.data.disable_fast_tokenizer),
+        )
+
+    def score(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
+        return self._models.score(batches)
 
 
 @ray.remote

@@ -4,25 +4,34 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from openrlhf.cluster.engines import EngineGroup
 from openrlhf.cluster.errors import ClusterError
-from openrlhf.cluster.placement import seat_all
+from openrlhf.cluster.placement import Seating, seat_all
 from openrlhf.cluster.session import ray_session
 from openrlhf.cluster.specs import ClusterSpec
 from openrlhf.cluster.wait import gather
-from openrlhf.cluster.workers import PolicyGroup, ReferenceGroup
+from openrlhf.cluster.workers import CriticGroup, PolicyGroup, ReferenceGroup, RewardGroup, WorkerGroup
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The processes of one run."""
+    """The processes of one run; a role that the run does not need is None."""
 
     policy: PolicyGroup
     reference: ReferenceGroup | None
     engines: EngineGroup
+    critic: CriticGroup | None = None
+    reward: RewardGroup | None = None
+
+    @property
+    def models(self) -> list[WorkerGroup]:
+        """Every group but the engines."""
+        groups = [self.policy, self.reference, self.critic, self.reward]
+        return [group for group in groups if group is not None]
 
 
 @contextmanager
@@ -30,27 +39,39 @@ def launch(spec: ClusterSpec) -> Iterator[Cluster]:
     """Start every process, load every model side by side, and end them all with the block, however it ends."""
     with ray_session(spec.policy.device):
         seating = seat_all(spec)
-        policy = PolicyGroup(seating.policy, spec.cluster)
-        reference = ReferenceGroup(seating.reference, spec.cluster) if spec.reference else None
-        engines = EngineGroup(seating.engines, spec.engine, spec.cluster)
+        cluster = _start(spec, seating)
         try:
-            loading = {**engines.begin_start(), **policy.begin_load(spec.policy)}
-            if reference is not None and spec.reference is not None:
-                loading.update(reference.begin_load(spec.reference))
-            gather(loading, "load the model", spec.cluster.start_timeout)
-            yield Cluster(policy, reference, engines)
+            gather(_begin_loading(spec, cluster), "load the model", spec.cluster.start_timeout)
+            yield cluster
         finally:
-            _end(policy, reference, engines)
+            _end(cluster)
             seating.release()
 
 
-def _end(policy: PolicyGroup, reference: ReferenceGroup | None, engines: EngineGroup) -> None:
+def _start(spec: ClusterSpec, seating: Seating) -> Cluster:
+    return Cluster(
+        policy=PolicyGroup(seating.policy, spec.policy.device, spec.cluster),
+        reference=ReferenceGroup(seating.reference, spec.reference.device, spec.cluster) if spec.reference else None,
+        engines=EngineGroup(seating.engines, spec.engine, spec.cluster),
+        critic=CriticGroup(seating.critic, spec.critic.device, spec.cluster) if spec.critic else None,
+        reward=RewardGroup(seating.reward, spec.reward.device, spec.cluster) if spec.reward else None,
+    )
+
+
+def _begin_loading(spec: ClusterSpec, cluster: Cluster) -> dict[Any, str]:
+    specs = [spec.policy, spec.reference, spec.critic, spec.reward]
+    loading = cluster.engines.begin_start()
+    for group, own in zip(cluster.models, [given for given in specs if given is not None], strict=True):
+        loading |= group.begin_load(own)
+    return loading
+
+
+def _end(cluster: Cluster) -> None:
     """Engines are asked to leave, so that their own child processes go with them; then everyone is killed."""
     try:
-        engines.shutdown()
+        cluster.engines.shutdown()
     except (ClusterError, RuntimeError, OSError) as error:
         logger.warning("engines did not shut down by themselves: %s", error)
-    engines.kill()
-    policy.kill()
-    if reference is not None:
-        reference.kill()
+    cluster.engines.kill()
+    for group in cluster.models:
+        group.kill()

@@ -1,12 +1,16 @@
 """Which process sits on which GPU.
 
-    colocate_all        one bundle per actor GPU; policy, reference and engines share each of them
-    colocate_actor_ref  policy and reference share bundles, engines have their own
-    otherwise           every role has its own bundles
+    colocate_all            one bundle per actor GPU; every role and the engines share each of them
+    colocate_actor_ref      policy and reference share bundles
+    colocate_critic_reward  critic and reward models share bundles
+    otherwise               every role has its own bundles; so have the engines
+
+Bundles are reserved in the order policy, reference, critic, reward models, engines.
 
 On a CPU machine there is nothing to place: processes take turns, and no actor reserves a core.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +21,10 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from openrlhf.cluster.errors import PeerTimeout
 from openrlhf.cluster.specs import ClusterSpec
 
-# Shares of one GPU where roles sit together. They steer Ray only; memory is vLLM's and DeepSpeed's to share.
-_POLICY_SHARE, _REFERENCE_SHARE, _ENGINE_SHARE = 0.4, 0.2, 0.2
+_ROLES = ("policy", "reference", "critic", "reward")
+_ENGINES = "engines"
+# An engine's share of a GPU that it shares. Shares steer Ray only; memory is vLLM's and DeepSpeed's to share.
+_ENGINE_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +37,12 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """The seats of every role and the placement groups that hold them."""
+    """The seats of every role (none for an absent one) and the placement groups that hold them."""
 
     policy: list[Seat]
     reference: list[Seat]
+    critic: list[Seat]
+    reward: list[Seat]
     engines: list[Seat]
     groups: tuple[PlacementGroup, ...] = ()
 
@@ -49,37 +57,60 @@ def seat_all(spec: ClusterSpec) -> Seating:
     Raises:
         PeerTimeout: the cluster does not have the GPUs within `cluster.start_timeout`.
     """
-    policies = spec.policy.actor.num_nodes * (spec.policy.actor.num_gpus_per_node or 1)
-    references = spec.reference.ref.num_nodes * (spec.reference.ref.num_gpus_per_node or 1) if spec.reference else 0
-    engines = spec.engine.vllm.num_engines or 1
+    counts = processes(spec)
     if spec.policy.device == "cpu":
-        return Seating(_free_seats(policies), _free_seats(references), _free_seats(engines))
-
+        return Seating(**{role: _free_seats(count) for role, count in counts.items()})
     width = spec.engine.vllm.tensor_parallel_size
-    timeout = spec.cluster.start_timeout
-    if spec.policy.train.colocate_all:
-        shared = _reserve(policies, "all roles", timeout)
-        return Seating(
-            [_seat(shared, (i,), _POLICY_SHARE) for i in range(policies)],
-            [_seat(shared, (i % policies,), _REFERENCE_SHARE) for i in range(references)],
-            [_engine_seat(shared, i, width, _ENGINE_SHARE) for i in range(engines)],
-            (shared,),
-        )
-    trained = _reserve(policies, "policy", timeout)
-    groups = [trained]
-    if spec.policy.train.colocate_actor_ref:
-        reference_seats = [_seat(trained, (i % policies,), _REFERENCE_SHARE) for i in range(references)]
-        policy_seats = [_seat(trained, (i,), _POLICY_SHARE) for i in range(policies)]
+    seats: dict[str, list[Seat]] = {role: [] for role in counts}
+    groups = []
+    for sharing in rooms(spec, counts):
+        gpus = counts[sharing[0]] * (width if sharing[0] == _ENGINES else 1)
+        group = _reserve(gpus, " and ".join(sharing), spec.cluster.start_timeout)
+        groups.append(group)
+        for role in sharing:
+            share = _share(role, sharing)
+            seats[role] = [
+                _engine_seat(group, i, width, share) if role == _ENGINES else _seat(group, (i % gpus,), share)
+                for i in range(counts[role])
+            ]
+    return Seating(**seats, groups=tuple(groups))
+
+
+def processes(spec: ClusterSpec) -> dict[str, int]:
+    """How many actors each role has; 0 where it is absent."""
+    sections: Mapping[str, Any] = {
+        "policy": spec.policy.actor,
+        "reference": spec.reference and spec.reference.ref,
+        "critic": spec.critic and spec.critic.critic,
+        "reward": spec.reward and spec.reward.reward,
+    }
+    counts = {
+        role: section.num_nodes * (section.num_gpus_per_node or 1) if section else 0
+        for role, section in sections.items()
+    }
+    return counts | {_ENGINES: spec.engine.vllm.num_engines or 1}
+
+
+def rooms(spec: ClusterSpec, counts: Mapping[str, int]) -> list[tuple[str, ...]]:
+    """The roles that are present, those that share bundles together; the first of each decides how many there are."""
+    train = spec.policy.train
+    if train.colocate_all:
+        plan: Sequence[tuple[str, ...]] = [(*_ROLES, _ENGINES)]
     else:
-        policy_seats = [_seat(trained, (i,), 1) for i in range(policies)]
-        reference_seats = []
-        if references:
-            groups.append(_reserve(references, "reference", timeout))
-            reference_seats = [_seat(groups[-1], (i,), 1) for i in range(references)]
-    groups.append(_reserve(engines * width, "vLLM engines", timeout))
-    return Seating(
-        policy_seats, reference_seats, [_engine_seat(groups[-1], i, width, 1) for i in range(engines)], tuple(groups)
-    )
+        actor_ref = [("policy", "reference")] if train.colocate_actor_ref else [("policy",), ("reference",)]
+        critic_reward = [("critic", "reward")] if train.colocate_critic_reward else [("critic",), ("reward",)]
+        plan = [*actor_ref, *critic_reward, (_ENGINES,)]
+    present = [tuple(role for role in sharing if counts[role]) for sharing in plan]
+    return [sharing for sharing in present if sharing]
+
+
+def _share(role: str, sharing: tuple[str, ...]) -> float:
+    if len(sharing) == 1:
+        return 1
+    if role == _ENGINES:
+        return _ENGINE_SHARE
+    rest = 1 - _ENGINE_SHARE if _ENGINES in sharing else 1
+    return rest / len([other for other in sharing if other != _ENGINES]) // 0.01 / 100  # rounded down: they must fit
 
 
 def _free_seats(count: int) -> list[Seat]:

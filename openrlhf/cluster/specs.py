@@ -82,8 +82,9 @@ class ReferenceSpec:
 class CriticSpec:
     """The value model of GAE, trained beside the policy; `total_steps` and `response_limit` as in PolicySpec.
 
-    Its losses become one number as the actor's do, and activations are recomputed where the actor's are. `calibrated`: values are put on the scale that the checkpoint's
-    config records (its `mean` and `std`), as the rewards of a reward model are with --reward.normalize_enable.
+    Its losses become one number as the actor's do, and activations are recomputed where the actor's are. `calibrated`:
+    values are put on the scale that the checkpoint's config records (its `mean` and `std`), as the rewards of a reward
+    model are with --reward.normalize_enable.
     """
 
     critic: CriticConfig
@@ -115,6 +116,9 @@ class RewardSpec:
     data: DataConfig
     device: Device
     collective_timeout: float
+
+
+ModelSpec = PolicySpec | ReferenceSpec | CriticSpec | RewardSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ def save_hf(
     weights: Mapping[str, torch.Tensor],
     tokenizer: PreTrainedTokenizerBase,
     path: Path | str,
+    renamed: Mapping[str, str] | None = None,
 ) -> None:
     """Write safetensors, config, generation config, tokenizer and chat template to `path`.
 
@@ -20,13 +21,15 @@ def save_hf(
         model: gives the architecture and its configs; its own tensors may be sharded away and are not read.
         weights: every weight in full, under its name in the model, on the CPU, all in one dtype, which the config
             will record. A tied output head is absent: it is the embedding.
+        renamed: the names in the file, of weights that have another one there.
     """
+    names = renamed or {}
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if len(dtypes) != 1:
         raise ValueError(f"save_hf: weights of one dtype expected, got {sorted(map(str, dtypes))}")
     use_cache, model.config.use_cache = model.config.use_cache, True  # off for training only: see models/load.py
     try:
-        model.save_pretrained(path, state_dict=dict(weights))
+        model.save_pretrained(path, state_dict={names.get(name, name): weight for name, weight in weights.items()})
         _record_dtype(model, dtypes.pop(), path)
     finally:
         model.config.use_cache = use_cache

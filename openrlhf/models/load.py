@@ -1,4 +1,4 @@
-"""Loading a causal language model for training, and saying in one line why one cannot be loaded."""
+"""Loading a model for training, and saying in one line why one cannot be loaded."""
 
 import json
 from pathlib import Path
@@ -50,30 +50,49 @@ def load_causal_lm(
     Raises:
         ModelError: as in `load_config`; unreadable or incomplete weights; no `logits_to_keep`.
     """
-    config = load_config(path)
-    options: dict[str, Any] = {}
+    model, report = load_pretrained(
+        AutoModelForCausalLM,
+        path,
+        load_config(path),
+        dtype=dtype,
+        attn_implementation=attn_implementation,
+        experts_implementation=experts_implementation,
+    )
+    check_complete(path, report)
+    prepare(model, gradient_checkpointing, gradient_checkpointing_reentrant)
+    return model
+
+
+def load_pretrained(
+    auto_class: Any,
+    path: str,
+    config: PretrainedConfig,
+    *,
+    experts_implementation: str | None = None,
+    **options: Any,
+) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """Load with one of transformers' auto classes; also returns its report of missing and unexpected weights.
+
+    Raises:
+        ModelError: the architecture is not one of the class's, or its files cannot be read.
+    """
     if experts_implementation is not None:
         options["experts_implementation"] = experts_implementation
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            path,
-            config=config,
-            dtype=dtype,
-            attn_implementation=attn_implementation,
-            output_loading_info=True,
-            **options,
-        )
+        loaded: Any = auto_class.from_pretrained(path, config=config, output_loading_info=True, **options)
     except _LOAD_ERRORS as error:
         raise ModelError(f"model {path!r} cannot be loaded: {first_line(error)}") from error
-    model: PreTrainedModel = loaded[0]
-    _check_complete(path, loaded[1])
+    return loaded
+
+
+def prepare(model: PreTrainedModel, gradient_checkpointing: bool, reentrant: bool) -> None:
+    """Make a loaded model ready for packed training: no KV cache, no dropout, activations kept or not."""
     model.config.use_cache = False
     _disable_dropout(model)
     if gradient_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": gradient_checkpointing_reentrant})
-        if gradient_checkpointing_reentrant:
+        model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+        if reentrant:
             model.enable_input_require_grads()  # a reentrant block without a differentiable input has no gradient
-    return model
 
 
 def _disable_dropout(model: PreTrainedModel) -> None:
@@ -99,7 +118,12 @@ def check_vocabulary(path: str, model: PreTrainedModel, tokenizer: PreTrainedTok
         )
 
 
-def _check_complete(path: str, report: dict[str, Any]) -> None:
+def check_complete(path: str, report: dict[str, Any]) -> None:
+    """Refuse weight files that lack a weight of the model.
+
+    Raises:
+        ModelError
+    """
     problems = sorted(report["missing_keys"]) + sorted(str(key) for key in report["mismatched_keys"])
     if problems:
         shown = ", ".join(problems[:3]) + (f" and {len(problems) - 3} more" if len(problems) > 3 else "")

@@ -8,11 +8,8 @@
 Every method is collective: all ranks call it, with equally many micro-batches.
 """
 
-import math
-import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,25 +19,27 @@ from openrlhf.config.model import ActorConfig
 from openrlhf.config.train import DsConfig, TrainConfig
 from openrlhf.models.attention import default_attention
 from openrlhf.models.errors import ModelError
-from openrlhf.models.export import save_hf
-from openrlhf.models.load import DTYPES, check_vocabulary, load_causal_lm
-from openrlhf.models.tokenizer import load_tokenizer
+from openrlhf.models.layout import choose_layout
+from openrlhf.models.load import DTYPES, load_causal_lm
+from openrlhf.models.moe import experts_per_token
 from openrlhf.rl.losses.objective import PolicyObjective
 from openrlhf.rl.metrics import MetricSum
-from openrlhf.train.backend import TrainBackend
 from openrlhf.train.context import WorkerContext
+from openrlhf.train.ema import WeightAverage
 from openrlhf.train.forward import token_logprobs
-from openrlhf.train.layout import choose_layout
-from openrlhf.train.schedule import LearningRate
 from openrlhf.train.step import accumulate_gradient
+from openrlhf.train.trained import TrainedModel, model_path
 from openrlhf.types import MicroBatch
 
 
-class PolicyTrainer:
-    """One rank of the policy.
+class PolicyTrainer(TrainedModel):
+    """One rank of the policy. With `train.enable_ema` it also keeps, and exports, the average of its weights.
+
+    Args:
+        response_limit: the most tokens of a response; only a `constant` loss aggregation reads it.
 
     Raises:
-        ModelError: the model cannot be loaded, in one line.
+        ModelError: the model cannot be loaded, or cannot do what a flag asks, in one line.
     """
 
     def __init__(
@@ -52,21 +51,29 @@ class PolicyTrainer:
         temperature: float,
         context: WorkerContext,
         total_steps: int,
+        response_limit: int | None = None,
     ) -> None:
-        if actor.model_name_or_path is None:
-            raise ModelError("the policy has no model: set --actor.model_name_or_path")
+        path = model_path("actor", actor)
         context.apply(train.full_determinism_enable)
-        self._objective = PolicyObjective.from_config(actor, algo)
+        self._objective = PolicyObjective.from_config(actor, algo, response_limit)
         self._temperature = temperature
-        self._rank = context.rank
-        self._learning_rate = LearningRate(
-            actor.lr_scheduler, actor.adam.lr, total_steps, actor.lr_warmup_ratio, actor.min_lr_ratio
+        model = load_causal_lm(
+            path,
+            DTYPES[ds.dtype],
+            ds.attn_implementation or default_attention(context.device),
+            experts_implementation=ds.experts_implementation,
+            gradient_checkpointing=actor.gradient_checkpointing_enable,
+            gradient_checkpointing_reentrant=actor.gradient_checkpointing_reentrant,
         )
-        self._tokenizer = load_tokenizer(actor.model_name_or_path)
-        self._backend = _start_backend(actor, ds, context)
-        check_vocabulary(actor.model_name_or_path, self._backend.model, self._tokenizer)
-        self._layout = choose_layout(ds, self._backend.model)
-        self.optimiser_steps = 0
+        self._aux_loss_coef = actor.aux_loss_coef
+        self._experts_per_token = experts_per_token(path, model.config) if actor.aux_loss_coef > 0 else None
+        self._layout = choose_layout(ds, model)
+        if self._experts_per_token is not None:
+            _check_checkpointing(actor)
+            # Routers report the tokens that ran; a shared prompt runs once, and its mask is not the model's own.
+            self._layout = "packed" if self._layout == "shared" else self._layout
+        super().__init__("actor", actor, model, ds, context, total_steps)
+        self._average = WeightAverage(train.ema_beta, self._backend.local_slices()) if train.enable_ema else None
 
     def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
         """Log-probabilities of the sampled tokens under the current weights, (N,) float32 per micro-batch."""
@@ -85,85 +92,72 @@ class PolicyTrainer:
             kl_coef=kl_coef,
             layout=self._layout,
             temperature=self._temperature,
+            aux_loss_coef=self._aux_loss_coef,
+            experts_per_token=self._experts_per_token,
         )
-        lr = self._learning_rate.at(self.optimiser_steps)
-        result = self._backend.step(lr)
-        if result.applied:
-            self.optimiser_steps += 1
-            if not math.isfinite(result.grad_norm):
-                raise FloatingPointError(f"optimiser step {self.optimiser_steps}: gradient norm {result.grad_norm}")
-            metrics["train/actor_grad_norm"] = MetricSum(result.grad_norm, 1.0)
-        metrics["train/actor_lr"] = MetricSum(lr if result.applied else 0.0, 1.0)
-        steps = 1.0 if self._rank == 0 else 0.0  # token counts add up over ranks, and average over steps only
-        metrics["train/tokens"] = MetricSum(float(sum(len(b.token_ids) for b in batches)), steps)
-        metrics["train/loss_tokens"] = MetricSum(float(sum(b.loss_mask.sum() for b in batches)), steps)
+        before = self.optimiser_steps
+        metrics |= self._step()
+        if self._average is not None and self.optimiser_steps > before:
+            self._average.update(self._backend.local_slices())
         return metrics
 
-    def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield every weight whole, under its Hugging Face name, a tied output head left out.
+    def averaged_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The moving average of every trained weight, whole, in float32.
 
-        A tensor is valid until the next is drawn. Every rank must draw them all.
+        Raises:
+            ValueError: no average is kept.
         """
-        return self._backend.named_weights()
+        if self._average is None:
+            raise ValueError("no average of the weights is kept: set --train.enable_ema")
+        return self._backend.whole_slices(self._average.slices())
 
     def save_hf(self, folder: Path | str) -> None:
-        """Write a plain Hugging Face model folder (rank 0; the others help gathering)."""
-        weights: dict[str, torch.Tensor] = {}
-        for name, weight in self.named_weights():
-            if self._rank == 0:
-                weights[name] = weight.to("cpu", copy=True)
-        if self._rank == 0:
-            save_hf(self._backend.model, weights, self._tokenizer, folder)
+        """Write a plain Hugging Face model folder (rank 0; the others help gathering); the average where one is kept.
+
+        Weights that are not trained are written as they are.
+        """
+        self._export(self.named_weights() if self._average is None else self._averaged_model(), folder)
 
     def save(self, folder: Path | str) -> None:
-        """Write what a resumed run needs: weights, optimiser, schedule position, random generators."""
-        self._backend.save(folder, {"optimiser_steps": self.optimiser_steps, "random": _random_state()})
+        """Write what a resumed run needs; each rank adds its part of the average."""
+        super().save(folder)
+        if self._average is not None:
+            torch.save(self._average.state_dict(), self._average_file(folder))
 
     def load(self, folder: Path | str) -> None:
         """Continue from what `save` wrote.
 
         Raises:
-            FileNotFoundError: there is no checkpoint in `folder`.
+            FileNotFoundError: there is no checkpoint in `folder`, or none with an average where one is kept.
+            ValueError: the average is that of other weights, or of another number of processes.
         """
-        state = self._backend.load(folder)
-        self.optimiser_steps = state["optimiser_steps"]
-        _set_random_state(state["random"])
+        super().load(folder)
+        if self._average is None:
+            return
+        file = self._average_file(folder)
+        if not file.is_file():
+            raise FileNotFoundError(f"no average of the weights at {file}: resume without --train.enable_ema")
+        self._average.load_state_dict(torch.load(file, weights_only=False))
 
-    def close(self) -> None:
-        self._backend.close()
+    def _average_file(self, folder: Path | str) -> Path:
+        return Path(folder) / f"average_rank_{self._rank}.pt"
 
+    def _averaged_model(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Every weight in its own number format: the average of the trained ones, the others as they are.
 
-def _start_backend(actor: ActorConfig, ds: DsConfig, context: WorkerContext) -> TrainBackend:
-    # Here, not at the top: DeepSpeed reads the environment that `context.apply()` has just set.
-    from openrlhf.train.deepspeed.engine import DeepSpeedTrainBackend, init_distributed, make_adam
-
-    assert actor.model_name_or_path is not None
-    model = load_causal_lm(
-        actor.model_name_or_path,
-        DTYPES[ds.dtype],
-        ds.attn_implementation or default_attention(context.device),
-        experts_implementation=ds.experts_implementation,
-        gradient_checkpointing=actor.gradient_checkpointing_enable,
-        gradient_checkpointing_reentrant=actor.gradient_checkpointing_reentrant,
-    )
-    init_distributed(context)
-    return DeepSpeedTrainBackend(model, make_adam(model, actor.adam, ds.adam_offload), ds, actor.max_norm, context)
-
-
-def _random_state() -> dict[str, Any]:
-    state: dict[str, Any] = {
-        "python": random.getstate(),
-        "numpy": np.random.get_state(),
-        "torch": torch.get_rng_state(),
-    }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
-    return state
+        Two passes, since both of them are collective: an exporter keeps the later tensor of a name.
+        """
+        dtypes: dict[str, torch.dtype] = {}
+        for name, weight in self.named_weights():
+            dtypes[name] = weight.dtype
+            yield name, weight
+        for name, weight in self.averaged_weights():
+            yield name, weight.to(dtypes[name])
 
 
-def _set_random_state(state: dict[str, Any]) -> None:
-    random.setstate(state["python"])
-    np.random.set_state(state["numpy"])
-    torch.set_rng_state(state["torch"])
-    if torch.cuda.is_available() and "cuda" in state:
-        torch.cuda.set_rng_state(state["cuda"])
+def _check_checkpointing(actor: ActorConfig) -> None:
+    if actor.gradient_checkpointing_enable and actor.gradient_checkpointing_reentrant:
+        raise ModelError(
+            "--actor.aux_loss_coef with --actor.gradient_checkpointing_reentrant: re-entrant checkpointing keeps no "
+            "gradient of the routers; leave out one of them"
+        )

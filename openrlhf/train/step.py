@@ -1,19 +1,42 @@
 """One optimiser step's gradient: forward, loss and backward over this rank's micro-batches."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
+from openrlhf.models.layout import Layout
 from openrlhf.rl.losses.objective import PolicyObjective
 from openrlhf.rl.losses.policy_loss import policy_loss
-from openrlhf.rl.losses.share import check_finite
+from openrlhf.rl.losses.share import LossShare, check_finite
 from openrlhf.rl.losses.tokens import LossStreams
 from openrlhf.rl.metrics import MetricSum, merge
 from openrlhf.train.backend import TrainBackend
 from openrlhf.train.forward import TokenScores, score_tokens
-from openrlhf.train.layout import Layout
 from openrlhf.types import MicroBatch
+
+
+def add_up(
+    backend: TrainBackend, batches: Sequence[MicroBatch], loss_of: Callable[[MicroBatch], LossShare]
+) -> dict[str, MetricSum]:
+    """Add up the gradient of the step's loss over micro-batches; the backend's `step` may follow.
+
+    Each micro-batch's loss is already its share of the whole step's (its `totals`), so shares are summed, never
+    averaged. A filler contributes 0 but runs forward and backward: the other ranks wait for its collectives.
+
+    Raises:
+        ValueError: no micro-batch.
+        FloatingPointError: a trained token has a NaN or infinite value; nothing was stepped.
+    """
+    if not batches:
+        raise ValueError("an optimiser step needs at least one micro-batch on every rank")
+    parts = []
+    for number, batch in enumerate(batches):
+        result = loss_of(batch)
+        check_finite(result, f"micro-batch {number + 1} of {len(batches)}")
+        backend.backward(result.loss, last=number == len(batches) - 1)
+        parts.append(result.metrics)
+    return merge(parts)
 
 
 def accumulate_gradient(
@@ -24,28 +47,38 @@ def accumulate_gradient(
     kl_coef: float,
     layout: Layout,
     temperature: float,
+    aux_loss_coef: float = 0.0,
+    experts_per_token: int | None = None,
 ) -> dict[str, MetricSum]:
-    """Add up the gradient of the step's loss; the backend's `step` may follow.
+    """Add up the gradient of the policy's loss.
 
-    Each micro-batch's loss is already its share of the whole step's (its `totals`), so shares are summed, never
-    averaged. A filler contributes 0 but runs forward and backward: the other ranks wait for its collectives.
+    With `experts_per_token` a mixture of experts is also trained towards an even load: `aux_loss_coef` times the
+    imbalance of every micro-batch, weighted by its share of the step's loss tokens. The imbalance is not linear in
+    the tokens, so unlike all else it depends on how the step is cut into micro-batches.
 
     Raises:
         ValueError: no micro-batch, or one without advantages.
-        FloatingPointError: a trained token has a NaN or infinite value; nothing was stepped.
+        FloatingPointError: as in `add_up`.
     """
-    if not batches:
-        raise ValueError("an optimiser step needs at least one micro-batch on every rank")
-    parts = []
-    for number, batch in enumerate(batches):
+
+    def loss_of(batch: MicroBatch) -> LossShare:
         scores = score_tokens(
-            backend, batch, layout=layout, temperature=temperature, with_entropy=objective.entropy_coef is not None
+            backend,
+            batch,
+            layout=layout,
+            temperature=temperature,
+            with_entropy=objective.entropy_coef is not None,
+            experts_per_token=experts_per_token,
         )
-        result = policy_loss(_loss_streams(batch, scores), batch.totals, objective, kl_coef)
-        check_finite(result, f"micro-batch {number + 1} of {len(batches)}")
-        backend.backward(result.loss, last=number == len(batches) - 1)
-        parts.append(result.metrics)
-    return merge(parts)
+        share = policy_loss(_loss_streams(batch, scores), batch.totals, objective, kl_coef)
+        if scores.imbalance is None:
+            return share
+        tokens = float(batch.loss_mask.sum())
+        auxiliary = scores.imbalance * (aux_loss_coef * tokens / max(batch.totals.tokens, 1.0))
+        measured = MetricSum(float(scores.imbalance.detach()) * tokens, tokens)
+        return LossShare(share.loss + auxiliary, share.metrics | {"train/aux_loss": measured})
+
+    return add_up(backend, batches, loss_of)
 
 
 def _loss_streams(batch: MicroBatch, scores: TokenScores) -> LossStreams:

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from openrlhf.models.load import load_causal_lm
+from openrlhf.models.replica import ReplicaBackend
 from openrlhf.train.forward import token_logprobs
-from openrlhf.train.replica import ReplicaBackend
 from tests.batches import micro_batches, random_experience
 from tests.models import make_tiny_llama
 

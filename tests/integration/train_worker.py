@@ -14,10 +14,10 @@ import torch
 from openrlhf.config.algo import AlgoConfig, KlConfig
 from openrlhf.config.model import ActorConfig, AdamConfig, RefConfig
 from openrlhf.config.train import DsConfig, TrainConfig
+from openrlhf.models.layout import Layout
 from openrlhf.models.load import DTYPES, load_causal_lm
 from openrlhf.rl.losses.objective import PolicyObjective
 from openrlhf.train.context import WorkerContext
-from openrlhf.train.layout import Layout
 from openrlhf.train.policy import PolicyTrainer
 from openrlhf.train.reference import ReferenceModel
 from openrlhf.train.step import accumulate_gradient

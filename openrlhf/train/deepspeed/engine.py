@@ -4,23 +4,24 @@ Import this module only after `WorkerContext.apply()`: DeepSpeed reads its accel
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import deepspeed
 import torch
-from deepspeed.ops.adam import DeepSpeedCPUAdam
+from deepspeed.runtime.zero.offload_config import OffloadStateTypeEnum
+from deepspeed.runtime.zero.offload_states import offload_optimizer_states, reload_optimizer_states
 from transformers import PreTrainedModel
 
-from openrlhf.config.model import AdamConfig
 from openrlhf.config.train import DsConfig
 from openrlhf.train.backend import StepResult
 from openrlhf.train.context import WorkerContext
-from openrlhf.train.deepspeed.build import building, skip_shm_comm
+from openrlhf.train.deepspeed.build import skip_shm_comm
 from openrlhf.train.deepspeed.config import scoring_config, training_config
-from openrlhf.train.deepspeed.gather import gathered_weights
+from openrlhf.train.deepspeed.gather import Slices, gathered_weights
 
 _TAG = "trainer"  # subfolder of a checkpoint
 
@@ -40,20 +41,6 @@ def init_distributed(context: WorkerContext) -> None:
     )
 
 
-def make_adam(model: PreTrainedModel, adam: AdamConfig, offload: bool) -> torch.optim.Optimizer:
-    """AdamW over the trainable parameters; biases and norm gains (1-D) are not decayed."""
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in trainable if p.ndim >= 2], "weight_decay": adam.weight_decay},
-        {"params": [p for p in trainable if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
-    if offload:
-        with building():
-            return DeepSpeedCPUAdam(groups, lr=adam.lr, betas=adam.betas, eps=adam.eps, adamw_mode=True)
-    return torch.optim.AdamW(groups, lr=adam.lr, betas=adam.betas, eps=adam.eps, fused=True)
-
-
 class DeepSpeedTrainBackend:
     """A trained model (see `TrainBackend`). Gradients are sums: the caller's losses carry their own denominators."""
 
@@ -64,28 +51,34 @@ class DeepSpeedTrainBackend:
         ds: DsConfig,
         max_norm: float,
         context: WorkerContext,
+        *,
+        runner: torch.nn.Module | None = None,
     ) -> None:
         self.model = model
         self.device = context.torch_device
         self._world_size = context.world_size
         self._sharded = ds.zero_stage == 3
-        config = training_config(ds, max_norm, context.world_size, context.device)
+        muon = any(group.get("use_muon") for group in optimizer.param_groups)
+        config = training_config(ds, max_norm, context.world_size, context.device, muon)
+        self._peaks = [group["lr"] for group in optimizer.param_groups]
         self._engine, *_ = deepspeed.initialize(
-            model=model, optimizer=optimizer, config=config, dist_init_required=False
+            model=runner or model, optimizer=optimizer, config=config, dist_init_required=False
         )
         self._optimizer = optimizer
+        self._slices = Slices(model, self._sharded, context.rank, context.world_size)
+        self._asleep = False
 
-    def logits(self, **inputs: Any) -> torch.Tensor:
+    def outputs(self, **inputs: Any) -> Any:
         self._engine.train(torch.is_grad_enabled())
-        return self._engine(**inputs, use_cache=False).logits
+        return self._engine(**inputs, use_cache=False)
 
     def backward(self, loss: torch.Tensor, last: bool) -> None:
         self._engine.set_gradient_accumulation_boundary(last)
         self._engine.backward(loss * self._world_size)  # DeepSpeed averages over ranks
 
-    def step(self, lr: float) -> StepResult:
-        for group in self._optimizer.param_groups:
-            group["lr"] = lr
+    def step(self, factor: float) -> StepResult:
+        for group, peak in zip(self._optimizer.param_groups, self._peaks, strict=True):
+            group["lr"] = peak * factor
         plain_norm = self._plain_grad_norm()
         self._engine.step()
         norm = plain_norm if plain_norm is not None else self._engine.get_global_grad_norm()
@@ -101,6 +94,37 @@ class DeepSpeedTrainBackend:
 
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         return gathered_weights(self.model, self._sharded)
+
+    def local_slices(self) -> Iterator[tuple[str, torch.Tensor]]:
+        return self._slices.local()
+
+    def whole_slices(self, slices: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
+        return self._slices.whole(slices)
+
+    def sleep(self) -> None:
+        """Move the states to CPU memory. With ZeRO-3 the fp32 weights stay: DeepSpeed moves them for its own Adam only.
+
+        Raises:
+            RuntimeError: without ZeRO (fp32 at stage 0) there is no engine state to move.
+        """
+        if self._asleep:
+            return
+        if not self._engine.zero_optimization():
+            raise RuntimeError("--ds.enable_sleep needs --ds.zero_stage 1 or higher")
+        states = set(OffloadStateTypeEnum)
+        if self._sharded:
+            states -= {OffloadStateTypeEnum.optim_states, OffloadStateTypeEnum.hp_params}
+            offload_optimizer_states(self._optimizer, "cpu")
+        self._engine.offload_states(include=states, pin_memory=self.device.type == "cuda")
+        self._asleep = True
+
+    def wake(self) -> None:
+        if not self._asleep:
+            return
+        self._engine.reload_states()
+        if self._sharded:
+            reload_optimizer_states(self._optimizer, self.device)
+        self._asleep = False
 
     def save(self, folder: Path | str, extra: dict[str, Any]) -> None:
         """Write weights, optimiser and `extra` (plain values) to `folder`. Collective."""
@@ -124,12 +148,23 @@ class DeepSpeedTrainBackend:
 class DeepSpeedScoringBackend:
     """A frozen model whose weights are sharded over the ranks (ZeRO-3)."""
 
-    def __init__(self, model: PreTrainedModel, ds: DsConfig, offload: bool, context: WorkerContext) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        ds: DsConfig,
+        offload: bool,
+        context: WorkerContext,
+        *,
+        runner: torch.nn.Module | None = None,
+    ) -> None:
         self.model = model
         self.device = context.torch_device
         config = scoring_config(ds, offload, context.world_size, context.device)
-        self._engine, *_ = deepspeed.initialize(model=model, config=config, dist_init_required=False)
+        self._engine, *_ = deepspeed.initialize(model=runner or model, config=config, dist_init_required=False)
         self._engine.eval()
 
-    def logits(self, **inputs: Any) -> torch.Tensor:
-        return self._engine(**inputs, use_cache=False).logits
+    def outputs(self, **inputs: Any) -> Any:
+        return self._engine(**inputs, use_cache=False)
+
+    def loaded(self) -> AbstractContextManager[None]:
+        return nullcontext()  # DeepSpeed fetches each layer's weights by itself

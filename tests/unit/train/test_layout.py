@@ -89,7 +89,9 @@ def gradient(cuts: list[list[int]], layout: str, objective: PolicyObjective, dty
 
 OBJECTIVES = {
     "token": PolicyObjective(entropy_coef=0.01, kl_in_loss=True, kl_estimator="k3"),
-    "sequence": PolicyObjective(aggregation=Aggregation("sequence"), entropy_coef=0.0, kl_in_loss=True, kl_estimator="k2"),
+    "sequence": PolicyObjective(
+        aggregation=Aggregation("sequence"), entropy_coef=0.0, kl_in_loss=True, kl_estimator="k2"
+    ),
 }
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from openrlhf.train.shared_prompt import share_prompts
+from openrlhf.models.shared_prompt import share_prompts
 from tests.batches import micro_batches, random_experience
 
 

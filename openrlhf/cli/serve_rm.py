@@ -1,0 +1,94 @@
+"""Serve trained reward models over HTTP, for `--reward.remote_url http://host:5000/get_reward`.
+
+    python3 -m openrlhf.cli.serve_rm --reward.model_name_or_path M [--port 5000] [--data.max_len 2048] ...
+
+Exit codes: 0 stopped by a signal, 1 it failed, 2 the command cannot run as given (one line on stderr per problem).
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from openrlhf.config.data import DataConfig
+from openrlhf.config.errors import ConfigError
+from openrlhf.config.serve_rm import ServeRmConfig, parse_serve_rm
+from openrlhf.config.train import DsConfig
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from openrlhf.reward.model import RewardModels
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, load, and serve until a signal; returns the exit code."""
+    try:
+        config, warnings = parse_serve_rm(sys.argv[1:] if argv is None else argv)
+    except ConfigError as error:
+        for problem in error.problems:
+            print(f"error: {problem}", file=sys.stderr)
+        return 2
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    from openrlhf.models.errors import ModelError
+    from openrlhf.reward.server import make_app
+
+    try:
+        models = _load(config)
+        app = make_app(lambda texts: models.score_texts(texts, config.batch_size), config.reward.models)
+        asyncio.run(_serve(app, config))
+    except (ModelError, OSError) as error:  # OSError: the port is taken
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _load(config: ServeRmConfig) -> "RewardModels":
+    import torch
+
+    from openrlhf.models.replica import ReplicaBackend
+    from openrlhf.reward.model import load_reward_models
+
+    device = torch.device(config.device)
+    given = config.ds
+    ds = DsConfig(
+        zero_stage=0,
+        param_dtype=given.param_dtype,
+        attn_implementation=given.attn_implementation,
+        experts_implementation=given.experts_implementation,
+        packing_samples=given.packing_samples,
+        value_head_prefix=given.value_head_prefix,
+    )
+    return load_reward_models(
+        config.reward.models,
+        config.reward.weights,
+        ds=ds,
+        data=DataConfig(max_len=config.data.max_len, disable_fast_tokenizer=config.data.disable_fast_tokenizer),
+        device=config.device,
+        calibrated=config.reward.normalize_enable,
+        hold=lambda model, runner: ReplicaBackend(model, device, runner=runner),
+    )
+
+
+async def _serve(app: "web.Application", config: ServeRmConfig) -> None:
+    from aiohttp import web
+
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, config.host, config.port)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        print(f"reward models {', '.join(config.reward.models)} at http://{host}:{port}/get_reward", flush=True)
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        await stopped.wait()
+    finally:
+        await runner.cleanup()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Rewards from trained models: one number per sequence, read at its last token.
+
+    models = load_reward_models(paths, weights, ..., policy_tokenizer=tokenizer)
+    rewards = models.score(micro_batches)     # token ids of the policy, as sampled
+    rewards = texts.score_texts(queries)      # served: see `reward/server.py`
+
+A model with the policy's vocabulary reads the very tokens that were sampled. Another one reads their text, encoded by
+its own tokenizer.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from openrlhf.config.data import DataConfig
+from openrlhf.config.train import DsConfig
+from openrlhf.models.attention import default_attention
+from openrlhf.models.forward import outputs_at
+from openrlhf.models.layout import Layout, choose_layout
+from openrlhf.models.load import DTYPES, check_vocabulary
+from openrlhf.models.scoring import FrozenBackend
+from openrlhf.models.tokenizer import load_tokenizer
+from openrlhf.models.value import Calibration, TokenValues, calibration, load_value_model
+from openrlhf.types import MicroBatch, StepTotals
+
+logger = logging.getLogger(__name__)
+
+_MAX_TOKENS = 8192  # of texts in one pass: a packed row's attention mask grows with the square
+
+Hold = Callable[[PreTrainedModel, torch.nn.Module], FrozenBackend]  # (model, what to run) -> where its weights are kept
+
+
+@dataclass(frozen=True, slots=True)
+class RewardModel:
+    """One model with a scalar head, its tokenizer, and the scale of its numbers."""
+
+    backend: FrozenBackend
+    tokenizer: PreTrainedTokenizerBase
+    layout: Layout
+    scale: Calibration
+    max_len: int  # tokens; longer texts lose their beginning
+
+    def score(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
+        """(S,) float32 per micro-batch, at the last token of each sequence."""
+        with torch.no_grad(), self.backend.loaded():
+            return [self._score(batch) for batch in batches]
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a whole conversation; special tokens written in it count as such, and the last `max_len` stay.
+
+        A text that opens with the beginning-of-sequence token gets no second one. An empty text is the end token.
+        """
+        opened = self.tokenizer.bos_token is not None and text.startswith(str(self.tokenizer.bos_token))
+        ids: list[int] = self.tokenizer(text, add_special_tokens=not opened)["input_ids"]
+        return ids[-self.max_len :] or [self.tokenizer.eos_token_id or 0]
+
+    def _score(self, batch: MicroBatch) -> np.ndarray:
+        last = torch.from_numpy(batch.cu_seqlens[1:]).long() - 1
+        raw = outputs_at(self.backend, batch, last, self.layout).logits.squeeze(-1)
+        return self.scale.apply(raw.float()).cpu().numpy().astype(np.float32)
+
+
+class RewardModels:
+    """The weighted sum of several models."""
+
+    def __init__(
+        self,
+        members: Sequence[RewardModel],
+        weights: Sequence[float],
+        policy_tokenizer: PreTrainedTokenizerBase | None = None,
+    ) -> None:
+        """Raises ValueError unless there is one weight per model."""
+        if len(members) != len(weights):
+            raise ValueError(f"{len(members)} reward models with {len(weights)} weights: give one weight per model")
+        self.members = tuple(members)
+        self._weights = tuple(weights)
+        self._policy = policy_tokenizer
+        self._foreign = [
+            policy_tokenizer is not None and policy_tokenizer.get_vocab() != member.tokenizer.get_vocab()
+            for member in members
+        ]
+        for member, foreign in zip(members, self._foreign, strict=True):
+            if foreign:
+                logger.warning(
+                    "reward model %s has another vocabulary than the policy: it reads the text of the samples",
+                    member.backend.model.config.name_or_path,
+                )
+
+    def score(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
+        """Rewards of the policy's sequences, (S,) float32 per micro-batch; those of fillers mean nothing."""
+        per_member = [
+            member.score([self._translate(member, batch) for batch in batches] if foreign else batches)
+            for member, foreign in zip(self.members, self._foreign, strict=True)
+        ]
+        return [self._sum(parts) for parts in zip(*per_member, strict=True)]
+
+    def score_texts(self, texts: Sequence[str], batch_size: int | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
+        """(rewards, each model's own), all (len(texts),) float32.
+
+        Args:
+            batch_size: most texts in one forward pass; None: as many as fit.
+        """
+        parts = [_score_texts(member, texts, batch_size or len(texts)) for member in self.members]
+        return self._sum(parts), parts
+
+    def _sum(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        total = np.zeros(len(parts[0]), dtype=np.float32)
+        for weight, part in zip(self._weights, parts, strict=True):
+            total += np.float32(weight) * part
+        return total
+
+    def _translate(self, member: RewardModel, batch: MicroBatch) -> MicroBatch:
+        """The same sequences in the model's own tokens; the policy's end token becomes the model's."""
+        assert self._policy is not None
+        sequences = []
+        for start, end in zip(batch.cu_seqlens[:-1], batch.cu_seqlens[1:], strict=True):
+            ids = batch.token_ids[start:end].tolist()
+            ended = ids[-1] == self._policy.eos_token_id
+            text = self._policy.decode(ids[:-1] if ended else ids, clean_up_tokenization_spaces=False)
+            own = member.encode(str(text))
+            if ended and member.tokenizer.eos_token_id is not None:
+                own = [*own, member.tokenizer.eos_token_id][-member.max_len :]
+            sequences.append(own)
+        return token_batch(sequences)
+
+
+def load_reward_models(
+    paths: Sequence[str],
+    weights: Sequence[float],
+    *,
+    ds: DsConfig,
+    data: DataConfig,
+    device: str,
+    calibrated: bool,
+    hold: Hold,
+    policy_tokenizer: PreTrainedTokenizerBase | None = None,
+) -> RewardModels:
+    """Load every model.
+
+    Args:
+        calibrated: numbers are put on the scale that each model's config records.
+        hold: decides where a model's weights are kept.
+        policy_tokenizer: of the token ids that `score` will get; None: only texts will be scored.
+
+    Raises:
+        ModelError: one cannot be loaded, has no scalar head, or a tokenizer that does not fit it.
+    """
+    members = []
+    for path in paths:
+        model = load_value_model(
+            path,
+            DTYPES[ds.dtype],
+            ds.attn_implementation or default_attention(device),
+            head_prefix=ds.value_head_prefix,
+            experts_implementation=ds.experts_implementation,
+        )
+        tokenizer = load_tokenizer(path, use_fast=not data.disable_fast_tokenizer)
+        check_vocabulary(path, model, tokenizer)
+        scale = calibration(model.config) if calibrated else Calibration()
+        layout = choose_layout(ds, model)
+        members.append(RewardModel(hold(model, TokenValues(model)), tokenizer, layout, scale, data.max_len))
+    return RewardModels(members, weights, policy_tokenizer)
+
+
+def token_batch(sequences: Sequence[Sequence[int]]) -> MicroBatch:
+    """Sequences end to end, nothing of them an action: for scoring only."""
+    lengths = [len(sequence) for sequence in sequences]
+    total = sum(lengths)
+    return MicroBatch(
+        token_ids=np.concatenate([np.asarray(sequence, dtype=np.int64) for sequence in sequences]),
+        position_ids=np.concatenate([np.arange(length, dtype=np.int64) for length in lengths]),
+        cu_seqlens=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
+        action_mask=np.zeros(total, dtype=bool),
+        loss_mask=np.zeros(total, dtype=bool),
+        rollout_logprobs=np.zeros(total, dtype=np.float32),
+        rows=np.arange(len(sequences)),
+        totals=StepTotals(0.0, 0.0),
+    )
+
+
+def _score_texts(member: RewardModel, texts: Sequence[str], batch_size: int) -> np.ndarray:
+    """Scores in the order of the texts; those of like length share a pass."""
+    encoded = [member.encode(text) for text in texts]
+    cuts = _cut([len(ids) for ids in encoded], batch_size)
+    scores = np.empty(len(texts), dtype=np.float32)
+    batches = [token_batch([encoded[i] for i in cut]) for cut in cuts]
+    for cut, part in zip(cuts, member.score(batches), strict=True):
+        scores[cut] = part
+    return scores
+
+
+def _cut(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Indices of each pass, shortest first: at most `batch_size` of them and _MAX_TOKENS tokens, or one longer text."""
+    cuts: list[list[int]] = []
+    room = 0
+    for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if not cuts or lengths[index] > room or len(cuts[-1]) == batch_size:
+            cuts.append([])
+            room = _MAX_TOKENS
+        cuts[-1].append(index)
+        room -= lengths[index]
+    return cuts

@@ -1,0 +1,91 @@
+"""Reward models: one score per sequence whatever lies beside it, sums, other vocabularies, long texts."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaForSequenceClassification
+
+from openrlhf.models.replica import ReplicaBackend
+from openrlhf.models.value import Calibration, TokenValues
+from openrlhf.reward.model import RewardModel, RewardModels, token_batch
+from openrlhf.rl.packing import filler
+from tests.batches import micro_batches, random_experience
+from tests.models import ALPHABET, BOS, EOS, EOS_ID, make_tiny_tokenizer, tiny_llama_config
+
+LENGTHS = (9, 5, 14)
+
+
+def member(seed: int = 0, layout: str = "packed", scale: Calibration | None = None, max_len: int = 64) -> RewardModel:
+    config = tiny_llama_config(hidden_size=64, num_layers=1)
+    config.num_labels, config.initializer_range = 1, 0.1
+    torch.manual_seed(seed)
+    model = LlamaForSequenceClassification(config)
+    backend = ReplicaBackend(model, torch.device("cpu"), runner=TokenValues(model), offload=True)
+    return RewardModel(backend, make_tiny_tokenizer(), layout, scale or Calibration(), max_len)
+
+
+def alone(model: RewardModel, ids) -> float:
+    """transformers' own classifier on one sequence: the head at its last token, which must not be the pad token."""
+    with torch.no_grad():
+        hidden = model.backend.model.base_model(torch.tensor([list(ids)])).last_hidden_state[0, -1]
+        return float(model.backend.model.score(hidden)[0])
+
+
+@pytest.mark.parametrize("layout", ["shared", "packed", "padded"])
+def test_a_sequence_is_scored_as_if_alone(layout: str) -> None:
+    model, experience = member(layout=layout), random_experience(LENGTHS)
+    batches = micro_batches(experience, [[0, 2], [1]])
+    found = RewardModels([model], [1.0], make_tiny_tokenizer()).score([*batches, filler(batches[0].totals)])
+    assert [len(part) for part in found] == [2, 1, 1]
+    expected = [alone(model, experience.sequences[row, : LENGTHS[row]]) for row in (0, 2, 1)]
+    np.testing.assert_allclose(np.concatenate(found[:2]), expected, atol=1e-5)
+    assert found[0].dtype == np.float32
+    assert np.ptp(expected) > 0.01
+
+
+def test_an_end_token_that_is_also_the_pad_token_is_where_the_score_is_read() -> None:
+    # transformers would look for the last token that is not the pad token, and read the one before.
+    model = member()
+    (found,) = RewardModels([model], [1.0]).score([token_batch([[5, 6, EOS_ID], [7, EOS_ID]])])
+    np.testing.assert_allclose(found, [alone(model, [5, 6, EOS_ID]), alone(model, [7, EOS_ID])], atol=1e-5)
+
+
+def test_several_models_are_added_with_their_weights_on_their_own_scales() -> None:
+    first, second = member(0), member(1, scale=Calibration(mean=0.5, std=2.0))
+    batch = token_batch([[5, 6, 7], [8, 9]])
+    (found,) = RewardModels([first, second], [1.0, -3.0], make_tiny_tokenizer()).score([batch])
+    expected = [alone(first, ids) - 3.0 * (alone(second, ids) - 0.5) / 2.0 for ids in ([5, 6, 7], [8, 9])]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    with pytest.raises(ValueError, match="2 reward models with 1 weights"):
+        RewardModels([first, second], [1.0])
+
+
+def test_another_vocabulary_reads_the_text(caplog) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    own = make_tiny_tokenizer()
+    policy = PreTrainedTokenizerFast(tokenizer_object=own._tokenizer, bos_token=BOS, eos_token=EOS)
+    policy.add_tokens(["<extra>"])
+    model = member()
+    with caplog.at_level(logging.WARNING):
+        models = RewardModels([model], [1.0], policy)
+        (found,) = models.score([token_batch([[*own("abc")["input_ids"], EOS_ID], own("de")["input_ids"]])])
+    assert caplog.text.count("another vocabulary") == 1
+    expected = [alone(model, [*model.encode("abc"), EOS_ID]), alone(model, model.encode("de"))]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_long_texts_lose_their_beginning_and_order_is_kept() -> None:
+    model = member(max_len=4)
+    models = RewardModels([model], [2.0])
+    texts = ["abcdefgh", "zzefgh", "a", "bb", ""]
+    rewards, (scores,) = models.score_texts(texts, batch_size=2)
+    np.testing.assert_allclose(rewards, 2 * scores)
+    assert rewards[0] == pytest.approx(rewards[1], abs=1e-5)  # the last four characters decide
+    expected = [alone(model, model.encode(text)) for text in texts]
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    assert model.encode("ab") == [3 + ALPHABET.index("a"), 3 + ALPHABET.index("b")]
+    assert model.encode("") == [EOS_ID]
+    assert model.encode("ab" + EOS)[-1] == EOS_ID
