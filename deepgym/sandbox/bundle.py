@@ -1,4 +1,4 @@
-"""The runner as one zip archive that any Python 3.11 runs: `python3 runner.zip job` or `python3 runner.zip zygote`."""
+"""The runner as one zip archive that any Python 3.11 runs: `python3 runner.zip job|socket|zygote`."""
 
 import io
 import zipfile

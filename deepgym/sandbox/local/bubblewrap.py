@@ -81,7 +81,7 @@ def default_python() -> str:
 def _environment(defences: Defences) -> Iterator[str]:
     if defences.empty_environment:
         yield "--clearenv"
-    for name, value in ENVIRONMENT.items():
+    for name, value in {**ENVIRONMENT, "HOME": WORK, "TMPDIR": TMP}.items():
         yield from ("--setenv", name, value)
 
 

@@ -26,6 +26,9 @@ class LocalSandbox:
         python: interpreter of the answers; by default the system's.
         hidden: folders with expected outputs (user environments); answers see them empty where they see them at all.
         defences: less than all of them in tests only.
+
+    Raises:
+        SandboxUnavailableError: bubblewrap is not installed.
     """
 
     name = "local"
@@ -42,6 +45,7 @@ class LocalSandbox:
         self.slots = slots or len(os.sched_getaffinity(0))
         if self.slots < 1:
             raise ValueError(f"slots is {slots}; at least 1 is needed")
+        self._program = find_bubblewrap()
         self._python = python or bubblewrap.default_python()
         self._hidden = tuple(path.resolve() for path in hidden)
         self._defences = defences
@@ -54,14 +58,13 @@ class LocalSandbox:
         """Bring up the first jail, and the others as they are needed.
 
         Raises:
-            SandboxUnavailableError: bubblewrap is missing, or this machine does not let it make a jail.
+            SandboxUnavailableError: this machine does not let bubblewrap make a jail.
         """
-        program = find_bubblewrap()
         for _ in range(self.slots):
             lease = UidLease() if os.geteuid() == 0 else None
             if lease is not None:
                 self._leases.append(lease)
-            slot = Slot(program, self._python, self._hidden, lease, self._defences)
+            slot = Slot(self._program, self._python, self._hidden, lease, self._defences)
             self._all.append(slot)
             self._idle.put_nowait(slot)
         try:

@@ -1,7 +1,6 @@
 """One slot: a jail with a zygote in it, which runs one job at a time."""
 
 import asyncio
-import contextlib
 import os
 import socket
 import subprocess
@@ -12,6 +11,7 @@ from deepgym.exceptions import SandboxError, SandboxTimeoutError, SandboxUnavail
 from deepgym.sandbox.base import Job, JobResult
 from deepgym.sandbox.bundle import runner_zip
 from deepgym.sandbox.local import bubblewrap
+from deepgym.sandbox.local.channel import exchange
 from deepgym.sandbox.local.uids import UidLease
 from deepgym.sandbox.protocol import ResultReader, encode_job
 from deepgym.sandbox.runner.box import TMP, WORK
@@ -22,7 +22,6 @@ from deepgym.sandbox.runner.zygote import GONE, HELLO, OPTIONS
 START_SECONDS = 60.0  # for bubblewrap and an interpreter, on a busy host too
 GRACE_SECONDS = 60.0  # beyond the longest a supervisor lets a job take, before its slot is given up
 SETTLE_SECONDS = 5.0  # for a supervisor to end after its job
-_CHUNK = 1 << 16
 # Beside the answer's processes, the user of a jail has bubblewrap's process 1, the zygote and the supervisor.
 _OWN_PROCESSES = 3
 
@@ -83,7 +82,7 @@ class Slot:
                 socket.send_fds(self._control, [OPTIONS.pack(self._defences.private_processes)], [theirs.fileno()])
             limit = PATIENCE * job.limits.wall_seconds + GRACE_SECONDS
             try:
-                await asyncio.wait_for(self._exchange(job, ours, reader), limit)
+                await asyncio.wait_for(exchange(ours, self._frames(job), reader), limit)
             except TimeoutError:
                 self.stop()
                 raise SandboxTimeoutError(f"the sandbox gave no result within {limit:g} s") from None
@@ -138,24 +137,9 @@ class Slot:
         ours.setblocking(False)
         self._control = ours
 
-    async def _exchange(self, job: Job, channel: socket.socket, reader: ResultReader) -> None:
-        """Send the job and read until its last frame, both at once: neither side waits on a full buffer."""
-        loop = asyncio.get_running_loop()
-        frames = encode_job(job, work=WORK, tmp=TMP, nproc=self._nproc(job), defences=self._defences)
-        sending = asyncio.create_task(_send(channel, b"".join(frames)))
-        try:
-            while not reader.finished:
-                data = await loop.sock_recv(channel, _CHUNK)
-                if not data:
-                    return
-                reader.feed(data)
-        finally:
-            sending.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await sending
-
-    def _nproc(self, job: Job) -> int:
-        return job.limits.processes + _OWN_PROCESSES
+    def _frames(self, job: Job) -> bytes:
+        nproc = job.limits.processes + _OWN_PROCESSES
+        return b"".join(encode_job(job, work=WORK, tmp=TMP, nproc=nproc, defences=self._defences))
 
     async def _settle(self) -> None:
         """Wait for the zygote's word that the job's namespace is empty; without it the jail goes."""
@@ -185,12 +169,6 @@ class Slot:
         text = os.pread(self._errors, 2000, max(0, size - 2000)).decode(errors="replace")
         lines = text.strip().splitlines()
         return lines[-1] if lines else "no message"
-
-
-async def _send(channel: socket.socket, data: bytes) -> None:
-    """Errors of the channel show in the reader, which tells a broken jail from an ended one."""
-    with contextlib.suppress(ConnectionError):
-        await asyncio.get_running_loop().sock_sendall(channel, data)
 
 
 def _as_file(data: bytes) -> int:

@@ -9,7 +9,6 @@ import builtins
 import importlib.util
 import json
 import os
-import random
 import struct
 import sys
 import traceback
@@ -34,7 +33,6 @@ def serve(setup: Setup, requests: int, replies: int) -> None:
     sys.path.insert(0, setup.work)
     sys.argv = [setup.module or ""]
     os.chdir(setup.work)
-    random.seed()  # the zygote's state would make every answer draw the same numbers
     module: ModuleType | None = None
     while True:
         try:

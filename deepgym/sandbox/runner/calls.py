@@ -90,8 +90,9 @@ class Caller:
                 os.dup2(fd, number)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             close_all_but(requests, replies)
-            os.environ.clear()
-            os.environ.update(self._context.setup.environment)
+            if dict(os.environ) != self._context.setup.environment:  # else spares copying memory pages
+                os.environ.clear()
+                os.environ.update(self._context.setup.environment)
             confine(self._context.setup, self._context.seccomp_filter)
             signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python has it: an exception, not a silent end
             answer.serve(self._context.setup, requests, replies)

@@ -30,10 +30,11 @@ def confine(setup: Setup, seccomp_filter: bytes | None) -> None:
 
 def _be_first_out_of_memory() -> None:
     try:
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write("1000")
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
     except FileNotFoundError:
         return  # a jail without /proc
+    os.write(fd, b"1000")
+    os.close(fd)
 
 
 def _limit(limits: JailLimits, nproc: int | None) -> None:

@@ -1,10 +1,12 @@
 """The runner of a jail that is used once, such as a container: one job from stdin to stdout, then it ends.
 
+With the argument `socket`, descriptor 0 is a socket for both ways, and the job ends when its far end hangs up.
 As process 1 of a container it owns every process in it. The container brings network, disk and memory limits.
 """
 
 import gc
 import os
+import sys
 
 from . import seccomp
 from .job import run_job
@@ -14,7 +16,8 @@ from .wire import read_frame
 
 def main() -> None:
     """Read one job from descriptor 0, write its outcomes to descriptor 1."""
-    source, sink = os.dup(0), os.dup(1)
+    source = os.dup(0)
+    sink = source if sys.argv[1:] == ["socket"] else os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)

@@ -23,7 +23,7 @@ from .wire import read_frame
 # What answers often import; loaded once, shared by every fork.
 _PRELOADED = (
     *("array", "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools"),
-    *("heapq", "io", "itertools", "math", "operator", "re", "statistics", "string", "textwrap", "threading", "typing"),
+    *("heapq", "io", "itertools", "math", "operator", "random", "re", "string", "threading", "typing"),
 )
 GONE, HELLO = b".", b"!"
 OPTIONS = struct.Struct("!?")  # of one job: whether the answer gets a PID namespace of its own
