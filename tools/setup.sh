@@ -35,6 +35,7 @@ install_system_packages() {
     "$python" -c 'import ensurepip' 2>/dev/null || missing+=("python$version-venv")
     "$python" -c 'import os, sysconfig as s; raise SystemExit(not os.path.exists(s.get_path("include") + "/Python.h"))' \
         || missing+=("python$version-dev")
+    command -v bwrap >/dev/null || missing+=(bubblewrap)
     [ ${#missing[@]} -gt 0 ] || return 0
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         say "installing ${missing[*]}"
