@@ -47,7 +47,7 @@ def cases(rng: random.Random) -> list[Case]:
     ]
     for i in range(5):
         coins = [rng.randint(3, 30), *rng.sample(range(40, 900), 4)]
-        made.append(case(f"large {i}", "large", coins, rng.randint(6000, 9000)))
+        made.append(case(f"large {i}", "large", coins, rng.randint(1500, 2500)))
     return made
 
 
