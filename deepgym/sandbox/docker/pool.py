@@ -1,0 +1,79 @@
+"""Containers that are started before they are needed."""
+
+import asyncio
+import concurrent.futures
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from deepgym.exceptions import SandboxError
+from deepgym.sandbox.docker.container import Container, Shape
+
+# Environments differ in limits; beyond this many kinds, the one not asked for the longest is dropped.
+_MAX_SHAPES = 4
+
+
+class ContainerPool:
+    """Hands out waiting containers and starts their successors. Every container is handed out once.
+
+    Args:
+        make: starts a container; blocks.
+        size: containers kept waiting for each shape that was asked for lately.
+        threads: where blocking calls run.
+    """
+
+    def __init__(self, make: Callable[[Shape], Container], size: int, threads: concurrent.futures.Executor) -> None:
+        self._make = make
+        self._size = size
+        self._threads = threads
+        self._waiting: OrderedDict[Shape, deque[asyncio.Future[Container]]] = OrderedDict()
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def fill(self, shape: Shape) -> None:
+        """Start containers of this shape until enough wait."""
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        waiting = self._waiting.setdefault(shape, deque())
+        self._waiting.move_to_end(shape)
+        while len(waiting) < self._size:
+            waiting.append(loop.run_in_executor(self._threads, self._make, shape))
+        while len(self._waiting) > _MAX_SHAPES:
+            _, unwanted = self._waiting.popitem(last=False)
+            for future in unwanted:
+                self._dismiss(future)
+
+    async def take(self, shape: Shape) -> Container:
+        """A fresh container. Raises SandboxError when the engine cannot start one."""
+        waiting = self._waiting.get(shape)
+        loop = asyncio.get_running_loop()
+        future = waiting.popleft() if waiting else loop.run_in_executor(self._threads, self._make, shape)
+        self.fill(shape)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            self._dismiss(future)
+            raise
+
+    async def close(self) -> None:
+        """Remove the waiting containers."""
+        self._closed = True
+        for waiting in self._waiting.values():
+            for future in waiting:
+                self._dismiss(future)
+        self._waiting.clear()
+        while self._leaving:
+            await asyncio.wait(set(self._leaving))
+
+    def _dismiss(self, future: asyncio.Future[Container]) -> None:
+        task = asyncio.ensure_future(self._remove(future))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _remove(self, future: asyncio.Future[Container]) -> None:
+        try:
+            container = await future
+            await asyncio.get_running_loop().run_in_executor(self._threads, container.remove)
+            container.close()
+        except SandboxError:
+            return  # it never started, or is gone; whoever needs a container hears of the engine's trouble itself
