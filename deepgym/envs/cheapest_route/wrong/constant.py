@@ -1,0 +1,2 @@
+def cheapest_route(count, roads, start, goal):
+    return []

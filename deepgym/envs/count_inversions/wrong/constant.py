@@ -1,0 +1,2 @@
+def count_inversions(numbers):
+    return 0

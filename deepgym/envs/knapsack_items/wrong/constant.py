@@ -1,0 +1,2 @@
+def knapsack(weights, values, capacity):
+    return []
