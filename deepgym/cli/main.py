@@ -1,0 +1,53 @@
+"""The command line.
+
+    deepgym list                                     the environments
+    deepgym run coin_change answer.py                one answer, case by case
+    deepgym new my_envs/reverse --kind function      a new environment's folder
+    deepgym check my_envs/reverse                    does it judge as it should?
+    deepgym serve coin_change --infra_failure_score nan
+    deepgym bench                                    runs per second, latencies
+
+Exit codes: 0 done and passed; 1 done, and something did not pass; 2 cannot run as given; 3 no verdict.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import tyro
+
+from deepgym.cli.errors import EXIT_USAGE, UsageError
+from deepgym.exceptions import DeepGymError
+
+PROGRAM = "deepgym"
+
+
+def _commands() -> Any:
+    from deepgym.cli import bench, listing, run, serve
+
+    app = tyro.extras.SubcommandApp()
+    app.command(listing.list_environments, name="list")
+    app.command(run.run)
+    app.command(serve.serve)
+    app.command(bench.bench)
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. What the user can mend is one line on stderr."""
+    try:
+        code = _commands().cli(
+            prog=PROGRAM, description=__doc__, args=argv, use_underscores=True, config=(tyro.conf.FlagCreatePairsOff,)
+        )
+    except (UsageError, DeepGymError) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return int(code or 0)
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())
