@@ -229,6 +229,14 @@ class FakeModelGroup:
     def save_hf(self, folder: Any) -> None:
         self.log.append(("save", folder))
 
+    def save_state(self, folder: Any) -> None:
+        """As much state as a fake has: the number of its training steps."""
+        folder.mkdir(parents=True)
+        (folder / "steps").write_text(str(len(self.steps)))
+
+    def load_state(self, folder: Any) -> None:
+        self.log.append(f"{self.name} goes on after {(folder / 'steps').read_text()} training steps")
+
 
 @dataclass
 class FakeCriticGroup:

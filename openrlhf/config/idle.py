@@ -25,6 +25,7 @@ _BUDGETS = ("train.max_tokens_per_gpu", "rollout.max_tokens_per_gpu")
 _MICRO = ("train.micro_batch_size", "rollout.micro_batch_size")
 _WANDB = ("logger.wandb.org", "logger.wandb.group", "logger.wandb.project", "logger.wandb.run_name")
 
+_SAVED = ("ckpt.save_hf", "ckpt.disable_ds", "ckpt.max_num", "ckpt.max_mem")
 _CRITIC_ALONE = ("algo.advantage.lambd", "critic.")
 _REWARD_MODEL = ("reward.model_weights", "reward.offload", "reward.num_nodes", "reward.num_gpus_per_node")
 
@@ -65,6 +66,12 @@ IDLE = (
     ),
     *_optimiser("actor", lambda c: c.actor),
     *_optimiser("critic", lambda c: c.critic if has_critic(c) else None),
+    Idle(_SAVED, lambda c: not c.ckpt.saves, "no checkpoint is saved: --ckpt.save_steps is not set"),
+    Idle(
+        ("ckpt.path",),
+        lambda c: not (c.ckpt.saves or c.ckpt.load_enable),
+        "no checkpoint is saved or loaded: --ckpt.save_steps is not set",
+    ),
     Idle(("train.ema_beta",), lambda c: not c.train.enable_ema, "--train.enable_ema is off"),
     Idle(
         ("reward.overlong_penalty_factor",),
@@ -135,6 +142,9 @@ _HARMLESS: dict[str, object] = {
     "actor.gradient_checkpointing_reentrant": False,
     "train.colocate_actor_ref": False,
     "ds.overlap_comm": False,
+    "ckpt.save_hf": False,
+    "ckpt.disable_ds": False,
+    "ckpt.max_mem": float("inf"),
     "eval.steps": -1,
     "eval.at_start": False,
     "local_rank": -1,

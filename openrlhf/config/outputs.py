@@ -12,6 +12,9 @@ def resolve_outputs(draft: Draft, openrlhf_path: str | None) -> None:
     """Anchor output paths. Inside a Ray job the working directory is Ray's temporary copy: files there vanish."""
     ckpt, logger = draft.config.ckpt, draft.config.logger
     draft.set("ckpt.output_dir", _anchor(draft, "ckpt.output_dir", ckpt.output_dir, openrlhf_path))
+    if ckpt.saves or ckpt.load_enable:
+        draft.set("ckpt.path", _anchor(draft, "ckpt.path", ckpt.path, openrlhf_path))
+        _check_checkpoints(draft)
     if logger.tensorboard_dir is not None:
         path = _anchor(draft, "logger.tensorboard_dir", logger.tensorboard_dir, openrlhf_path)
         draft.set("logger.tensorboard_dir", path)
@@ -25,6 +28,19 @@ def resolve_outputs(draft: Draft, openrlhf_path: str | None) -> None:
 def critic_folder(output_dir: str) -> Path:
     """Where the value network is saved: beside the policy's folder."""
     return Path(f"{output_dir.rstrip('/')}_critic")
+
+
+def _check_checkpoints(draft: Draft) -> None:
+    ckpt, evaluation = draft.config.ckpt, draft.config.eval
+    if not unusable(ckpt.path) and Path(ckpt.path).exists() and not Path(ckpt.path).is_dir():
+        draft.problem(f"--ckpt.path {ckpt.path}: is a file, not a folder")
+    if ckpt.saves and ckpt.disable_ds and not ckpt.save_hf:
+        draft.problem("--ckpt.disable_ds without --ckpt.save_hf: checkpoints would hold no weights; add --ckpt.save_hf")
+    if ckpt.best_metric_key not in ("", "none") and (evaluation.dataset is None or evaluation.steps < 1):
+        draft.problem(
+            f"--ckpt.best_metric_key {ckpt.best_metric_key}: this run never evaluates; give --eval.dataset and "
+            "--eval.steps"
+        )
 
 
 def _check_folder(draft: Draft, folder: Path) -> None:

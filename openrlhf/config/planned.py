@@ -6,10 +6,8 @@ Delete a line here when the feature works. An entry that names a section stands 
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import flags, shown, values
 
-_AGENTS = "agents and multi-turn environments"
 _ASYNC = "asynchronous training"
 _BAD_EXAMPLES = "filters of bad examples"
-_CHECKPOINTS = "checkpoints and resuming"
 _DEEPSPEED = "this DeepSpeed feature"
 _LORA = "LoRA"
 _RING = "ring attention"
@@ -20,23 +18,14 @@ PLANNED: dict[str, str] = {
     "reward.abort_after": "the abort threshold of ungraded samples",
     "vllm.sync_with_ray": "weight sync over Ray's collective groups",
     "algo.bad_examples": _BAD_EXAMPLES,
-    "train.agent_func_path": _AGENTS,
     "train.async_enable": _ASYNC,
     "train.async_queue_size": _ASYNC,
     "train.partial_rollout_enable": _ASYNC,
     "train.max_staleness": _ASYNC,
-    "ckpt.path": _CHECKPOINTS,
-    "ckpt.save_steps": _CHECKPOINTS,
-    "ckpt.save_hf": _CHECKPOINTS,
-    "ckpt.disable_ds": _CHECKPOINTS,
-    "ckpt.max_num": _CHECKPOINTS,
-    "ckpt.max_mem": _CHECKPOINTS,
-    "ckpt.load_enable": _CHECKPOINTS,
-    "ckpt.best_metric_key": _CHECKPOINTS,
     "ds.deepcompile": _DEEPSPEED,
     "ds.zpg": _DEEPSPEED,
     "ds.tensor_parallel_size": _DEEPSPEED,
-    "ds.use_universal_ckpt": _CHECKPOINTS,
+    "ds.use_universal_ckpt": _DEEPSPEED,
     "ds.use_liger_kernel": "Liger kernels",
     "ds.load_in_4bit": "4-bit loading",
     "ds.lora": _LORA,

@@ -13,19 +13,26 @@ class CkptConfig(Section):
     path: str = "./ckpt/checkpoints_ppo_ray"
     """Folder of the checkpoints that a run resumes from."""
     save_steps: int = -1
-    """Save a checkpoint every so many rollouts; -1: never."""
+    """Save a checkpoint every so many rollouts, and when the run is ended from outside; -1: never."""
     save_hf: bool = False
-    """Also export a Hugging Face model with each checkpoint."""
+    """Also export a Hugging Face model with each checkpoint, into its folder `hf`."""
     disable_ds: bool = False
-    """Do not save DeepSpeed checkpoints; the run cannot be resumed."""
+    """Leave trainer states (weights, optimiser) out of checkpoints; they then hold the export of ckpt.save_hf, and no
+    run can resume from them."""
     max_num: int = 3
-    """Checkpoints to keep."""
+    """Checkpoints to keep; the newest and the best are never removed."""
     max_mem: float = float("inf")
-    """Size of all checkpoints together, in GB."""
+    """Size of all checkpoints together, in GB of 1e9 bytes; the newest and the best are never removed."""
     load_enable: bool = False
-    """Resume from the latest checkpoint under ckpt.path."""
+    """Resume from the newest checkpoint under ckpt.path; start from the beginning where there is none."""
     best_metric_key: str = ""
-    """Evaluation metric whose best checkpoint is kept. Empty: the first pass1 metric; `none`: off."""
+    """Evaluation metric whose best checkpoint is kept; naming one also saves each time it improves. Empty: the first
+    pass1 metric, where ckpt.save_steps is set; `none`: off."""
+
+    @property
+    def saves(self) -> bool:
+        """Whether the run writes checkpoints."""
+        return self.save_steps > 0 or self.best_metric_key not in ("", "none")
 
 
 class WandbConfig(Section):

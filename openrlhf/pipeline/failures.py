@@ -5,6 +5,7 @@ from torch.distributed import DistNetworkError
 from openrlhf.cluster.errors import ClusterError
 from openrlhf.data.errors import DataError
 from openrlhf.models.errors import ModelError
+from openrlhf.pipeline.checkpoint_store import CheckpointError
 from openrlhf.reward.errors import RewardError
 from openrlhf.rl.filtering import UngradedAbort
 from openrlhf.rollout.errors import AgentError, EngineDead, GenerationError
@@ -12,6 +13,7 @@ from openrlhf.track.errors import TrackError
 
 EXPECTED_FAILURES: tuple[type[BaseException], ...] = (
     ClusterError,
+    CheckpointError,
     DataError,
     ModelError,
     RewardError,

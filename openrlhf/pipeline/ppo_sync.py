@@ -6,6 +6,7 @@ python3 -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path MODEL --reward.
 """
 
 from openrlhf.pipeline import stages
+from openrlhf.pipeline.checkpoint import saving
 from openrlhf.pipeline.evaluate import evaluate
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.sleep import models_to_bed
@@ -14,21 +15,25 @@ from openrlhf.pipeline.sleep import models_to_bed
 def train(job: Job) -> None:
     """Run the job to its end: one pass of the body is one step."""
     models_to_bed(job)
-    if job.config.eval.at_start:
+    if job.config.eval.at_start and job.step == 0:
         job.tracker.log(job.step, evaluate(job))
-    while job.step < job.length.steps and (prompts := stages.draw(job)):
-        report = stages.StepReport()
-        groups = stages.roll_out(job, prompts, report)
-        kept = stages.keep(job, groups, report)
-        experience = stages.make_experience(job, kept)
-        if experience is not None:
-            stages.shape(job, experience, report)
-            stages.estimate_advantages(job, experience, report)
-            stages.update(job, experience, report)
-            stages.sync(job, report)
-        stages.finish(job, kept, report)
-        if is_evaluation_due(job):
-            job.tracker.log(job.step, evaluate(job))
+    with saving(job) as checkpoints:
+        while job.step < job.length.steps and (prompts := stages.draw(job)):
+            report = stages.StepReport()
+            groups = stages.roll_out(job, prompts, report)
+            kept = stages.keep(job, groups, report)
+            experience = stages.make_experience(job, kept)
+            with checkpoints.updating(job):
+                if experience is not None:
+                    stages.shape(job, experience, report)
+                    stages.estimate_advantages(job, experience, report)
+                    stages.update(job, experience, report)
+                    stages.sync(job, report)
+                stages.finish(job, kept, report)
+            evaluation = evaluate(job) if is_evaluation_due(job) else {}
+            if evaluation:
+                job.tracker.log(job.step, evaluation)
+            checkpoints.after_step(job, evaluation)
 
 
 def is_evaluation_due(job: Job) -> bool:

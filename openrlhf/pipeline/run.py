@@ -13,11 +13,12 @@ from openrlhf.config.yaml_file import to_yaml
 from openrlhf.data.ledger import PromptLedger
 from openrlhf.data.loader import PromptLoader
 from openrlhf.pipeline.check import check_inputs
+from openrlhf.pipeline.checkpoint import Checkpoints
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.length import run_length
 from openrlhf.pipeline.ppo_sync import train
 from openrlhf.pipeline.spec import cluster_spec
-from openrlhf.pipeline.stages import export
+from openrlhf.pipeline.stages import export, push
 from openrlhf.rl.kl import make_kl_controller
 from openrlhf.rl.running_normaliser import RunningNormaliser
 from openrlhf.track.errors import TrackError
@@ -61,6 +62,8 @@ def run(config: PPOConfig) -> None:
             normaliser=RunningNormaliser() if config.reward.normalize_enable else None,
             cut_prompts=inputs.cut,
         )
+        if config.ckpt.load_enable and Checkpoints(config.ckpt).resume(job):
+            push(job)
         train(job)
         if job.version == 0 and length.policy_steps:
             logger.warning(

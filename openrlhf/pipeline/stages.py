@@ -182,12 +182,16 @@ def update(job: Job, experience: Experience, report: StepReport) -> None:
 
 def sync(job: Job, report: StepReport) -> None:
     """Push the new weights to every engine, if there are new ones."""
-    if not report.policy_trained:
-        return
+    if report.policy_trained:
+        job.version += 1
+        push(job)
+
+
+def push(job: Job) -> None:
+    """Give every engine the policy's current weights, which are those of `job.version`."""
     if job.config.vllm.enable_sleep:
         job.cluster.engines.wake(("weights",))
     with job.clock.phase("broadcast"), model_awake(job, job.cluster.policy):
-        job.version += 1
         push_weights(
             job.cluster.policy,
             job.cluster.engines,

@@ -57,9 +57,22 @@ def test_a_run_folder_that_is_a_file_is_refused(problems, workplace):
     assert line.endswith("is a file, not a folder")
 
 
-def test_a_resuming_run_may_have_a_full_folder(problems, workplace):
+def test_a_resuming_run_may_have_a_full_folder(resolved, workplace):
     (workplace / "ckpt").mkdir()
     (workplace / "ckpt/x").write_text("x")
-    # Resuming itself is planned, and that is the only problem.
-    (line,) = problems({"ckpt.load_enable": True})
-    assert line.startswith("--ckpt.load_enable True: comes with later work (checkpoints and resuming)")
+    assert resolved({"ckpt.load_enable": True}).config.ckpt.load_enable
+
+
+def test_checkpoints_lie_where_output_lies(resolved, workplace):
+    assert resolved({"ckpt.path": "saves", "ckpt.save_steps": 2}).config.ckpt.path == str(workplace / "saves")
+
+
+def test_checkpoints_that_would_hold_nothing_are_refused(problems, resolved):
+    (line,) = problems({"ckpt.save_steps": 2, "ckpt.disable_ds": True})
+    assert "--ckpt.save_hf" in line
+    assert resolved({"ckpt.save_steps": 2, "ckpt.disable_ds": True, "ckpt.save_hf": True}).config.ckpt.saves
+
+
+def test_a_best_metric_needs_an_evaluation(problems):
+    (line,) = problems({"ckpt.best_metric_key": "eval_default_pass1"})
+    assert "never evaluates" in line

@@ -28,14 +28,9 @@ TIR = """
 """
 TIR_PLANNED = {
     "train.async_enable",
-    "train.agent_func_path",
     "algo.bad_examples.filter_enable",
     "algo.bad_examples.loss_mask_enable",
     "algo.bad_examples.advantage_mask",
-    "ckpt.path",
-    "ckpt.save_hf",
-    "ckpt.save_steps",
-    "ckpt.load_enable",
 }
 # Seed 002's quick launch.
 QUICK = """
@@ -79,7 +74,7 @@ COMMANDS = {
     "quick": (QUICK, set()),
     "deepgym": (DEEPGYM, set()),
     "server": (SERVER, set()),
-    "agent": (AGENT, {"train.agent_func_path", "train.async_enable", "train.partial_rollout_enable"}),
+    "agent": (AGENT, {"train.async_enable", "train.partial_rollout_enable"}),
     "muon": (MUON, set()),
     "warm up": (WARM_UP, set()),
     "vlm": (VLM, {"data.max_images_per_prompt", "actor.freeze_visual_encoder"}),
@@ -96,6 +91,7 @@ def parsed(command: str) -> ParsedArgs:
 def test_only_planned_features_are_refused(name, gpus, workplace: Path):
     command, planned = COMMANDS[name]
     (workplace / "save").mkdir()
+    (workplace / "agent.py").write_text("class AgentExecutor: pass")
     (workplace / "save/node_ip.txt").write_text("127.0.0.1\n")  # the seed's script puts it there before the run
     config = parsed(command).config
     problems = []

@@ -1,0 +1,172 @@
+"""Saving a run between two steps, and going on from there as if it had never stopped.
+
+CHECKPOINTS/global_step6/actor/        weights, optimiser, schedule, random generators, moving average
+CHECKPOINTS/global_step6/critic/       the same of the critic
+CHECKPOINTS/global_step6/job.json      step, prompts, KL weight, reward statistics
+CHECKPOINTS/global_step6/config.yaml   the resolved configuration
+CHECKPOINTS/global_step6/hf/           with ckpt.save_hf: the policy in Hugging Face format
+"""
+
+import json
+import logging
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openrlhf.cluster.errors import ClusterError
+from openrlhf.config.run import CkptConfig
+from openrlhf.config.yaml_file import read_yaml, to_yaml
+from openrlhf.pipeline.checkpoint_store import Checkpoint, CheckpointError, CheckpointStore
+from openrlhf.pipeline.job import Job
+from openrlhf.pipeline.same_run import compare
+
+logger = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """Decides when the run is saved, and saves it."""
+
+    def __init__(self, ckpt: CkptConfig) -> None:
+        self._ckpt = ckpt
+        self._store = CheckpointStore(Path(ckpt.path), ckpt.max_num, ckpt.max_mem)
+        self._at_rest: dict[str, Any] | None = None  # the job after its last finished step; None: weights are moving
+
+    @contextmanager
+    def updating(self, job: Job) -> Iterator[None]:
+        """The part of a step in which weights and books change; it is never cut in half by SIGTERM."""
+        self._at_rest = None
+        with _termination_waits():
+            yield
+            if self._ckpt.saves:
+                self._at_rest = job.state_dict()
+
+    def after_step(self, job: Job, evaluation: Mapping[str, float]) -> None:
+        """Save if a save is due, or if this evaluation is the best so far. A save that fails is said, and the run
+        goes on: it still has its earlier checkpoints."""
+        if self._at_rest is None:
+            return
+        self._at_rest = job.state_dict()  # an evaluation has moved the loggers on
+        try:
+            metric = self._metric(evaluation)
+            if self._is_due(job.step) or self._is_best(metric):
+                self._save(job, self._at_rest, metric)
+        except CheckpointError as error:
+            logger.error("%s", error)
+
+    def on_interrupt(self, job: Job) -> None:
+        """Save the last finished step of a run that is being ended; its unfinished prompts are drawn again later."""
+        if self._at_rest is None:
+            return
+        step, latest = self._at_rest["step"], self._store.latest()
+        if latest is None or latest.step < step:
+            self._save(job, self._at_rest, None)
+        logger.warning("ended after step %d; --ckpt.load_enable goes on from %s", step, self._ckpt.path)
+
+    def resume(self, job: Job) -> bool:
+        """Load the newest checkpoint into the job and its trainers; False, said in the log, where there is none.
+
+        Raises:
+            CheckpointError: it belongs to another run, or cannot be read. DataError: to other prompts.
+        """
+        found = self._store.latest()
+        if found is None:
+            logger.warning(
+                "--ckpt.load_enable: no checkpoint in %s, so the run starts from the beginning", self._store.root
+            )
+            return False
+        origin = f"the checkpoint of step {found.step} in {self._store.root}"
+        for warning in compare(read_yaml(str(found.folder / "config.yaml")), job.config, origin):
+            logger.warning("%s", warning)
+        if not (found.folder / "actor").is_dir():
+            raise CheckpointError(f"{origin} holds no trainer states (it was saved with --ckpt.disable_ds)")
+        job.load_state_dict(_read_state(found))
+        job.cluster.policy.load_state(found.folder / "actor")
+        if job.cluster.critic is not None:
+            job.cluster.critic.load_state(found.folder / "critic")
+        logger.warning("resumed from %s", origin)
+        return True
+
+    def _save(self, job: Job, state: Mapping[str, Any], metric: float | None) -> None:
+        with job.clock.aside(), self._store.writing(state["step"], metric) as folder:
+            (folder / "job.json").write_text(json.dumps(state, default=_plain))
+            (folder / "config.yaml").write_text(to_yaml(job.config))
+            try:
+                if not self._ckpt.disable_ds:
+                    job.cluster.policy.save_state(folder / "actor")
+                    if job.cluster.critic is not None:
+                        job.cluster.critic.save_state(folder / "critic")
+                if self._ckpt.save_hf:
+                    job.cluster.policy.save_hf(folder / "hf")
+            except ClusterError:
+                raise
+            except RuntimeError as error:  # what torch and DeepSpeed raise when the disk refuses
+                raise OSError(f"a trainer could not write: {error}") from error
+
+    def _is_due(self, step: int) -> bool:
+        return self._ckpt.save_steps > 0 and step % self._ckpt.save_steps == 0
+
+    def _metric(self, evaluation: Mapping[str, float]) -> float | None:
+        """The metric that `best` means, of this step's evaluation; None: not evaluated, or not wanted."""
+        key = self._ckpt.best_metric_key
+        if key == "none" or not evaluation:
+            return None
+        if key == "":
+            key = min((name for name in evaluation if name.endswith("_pass1")), default="")
+        elif key not in evaluation:
+            raise CheckpointError(f"--ckpt.best_metric_key {key}: the evaluation has {', '.join(sorted(evaluation))}")
+        return evaluation.get(key)
+
+    def _is_best(self, metric: float | None) -> bool:
+        if metric is None:
+            return False
+        best = self._store.best()
+        return best is None or best.metric is None or metric > best.metric
+
+
+@contextmanager
+def saving(job: Job) -> Iterator[Checkpoints]:
+    """The checkpoints of a run; one that is interrupted (SIGTERM, Ctrl-C) saves its last finished step as it ends."""
+    checkpoints = Checkpoints(job.config.ckpt)
+    try:
+        yield checkpoints
+    except KeyboardInterrupt:
+        checkpoints.on_interrupt(job)
+        raise
+
+
+@contextmanager
+def _termination_waits() -> Iterator[None]:
+    """SIGTERM (a scheduler's notice) takes effect after this block: an update is never cut in half by it.
+
+    Ctrl-C still does. Outside the main thread, which gets no signals, this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if received:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def _read_state(found: Checkpoint) -> dict[str, Any]:
+    path = found.folder / "job.json"
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"a job's state holds plain values and arrays, not {type(value).__name__}")

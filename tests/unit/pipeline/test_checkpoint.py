@@ -1,0 +1,162 @@
+"""When a run is saved, and that a saved run goes on as if it had never stopped."""
+
+import json
+import signal
+
+import pytest
+
+from openrlhf.pipeline import ppo_sync, stages
+from openrlhf.pipeline.checkpoint import Checkpoints
+from openrlhf.pipeline.checkpoint_store import CheckpointError, CheckpointStore
+from openrlhf.pipeline.ppo_sync import train
+
+
+@pytest.fixture
+def store(tmp_path) -> CheckpointStore:
+    return CheckpointStore(tmp_path / "saves", 9, float("inf"))
+
+
+@pytest.fixture
+def saving_rig(rig, tmp_path):
+    """saving_rig(changes, ...): a job that saves into `store` every second step."""
+
+    def make(changes=None, **more):
+        return rig({"ckpt.path": str(tmp_path / "saves"), "ckpt.save_steps": 2} | (changes or {}), **more)
+
+    return make
+
+
+def steps(store: CheckpointStore) -> list[int]:
+    return [found.step for found in store.all()]
+
+
+def asked(run) -> list[tuple[str, int]]:
+    return [(request.group_id, request.prompt.prompt_id) for step in run.engines.requests for request in step]
+
+
+def test_no_checkpoint_unless_asked_for(rig, store, tmp_path):
+    train(rig({"ckpt.path": str(tmp_path / "saves")}).job)
+    assert not store.root.exists()
+
+
+def test_every_second_step_is_saved(saving_rig, store):
+    train(saving_rig(prompts=10).job)  # 5 steps of 2 prompts
+    assert steps(store) == [2, 4]
+
+
+def test_a_resumed_run_does_what_an_uncut_one_does(saving_rig, store):
+    uncut = saving_rig({"ckpt.save_steps": -1}, prompts=10)
+    train(uncut.job)
+    cut = saving_rig({"train.max_steps": 2}, prompts=10)
+    train(cut.job)
+    cut.job.tracker.close()
+    resumed = saving_rig(prompts=10)
+    assert Checkpoints(resumed.job.config.ckpt).resume(resumed.job)
+    assert "policy goes on after 2 training steps" in resumed.log
+    train(resumed.job)
+    assert asked(cut) + asked(resumed) == asked(uncut)
+    assert resumed.job.ledger.counts() == uncut.job.ledger.counts()
+    assert [row["step"] for row in resumed.rows()] == [1, 2, 3, 4, 5]
+
+
+def test_without_a_checkpoint_it_starts_from_the_beginning_and_says_so(saving_rig, caplog):
+    run = saving_rig()
+    assert not Checkpoints(run.job.config.ckpt).resume(run.job)
+    assert "starts from the beginning" in caplog.text
+
+
+def test_another_run_s_checkpoint_is_refused_by_flag(saving_rig):
+    train(saving_rig({"ds.zero_stage": 2}).job)
+    other = saving_rig({"ds.zero_stage": 3})
+    with pytest.raises(CheckpointError, match=r"--ds.zero_stage 3 \(it was 2\)"):
+        Checkpoints(other.job.config.ckpt).resume(other.job)
+
+
+def test_an_interrupted_run_saves_its_last_finished_step(saving_rig, store, monkeypatch):
+    run = saving_rig({"ckpt.save_steps": 100}, prompts=10)
+    whole = stages.roll_out
+
+    def interrupted(job, prompts, report):
+        if job.step == 3:
+            raise KeyboardInterrupt
+        return whole(job, prompts, report)
+
+    monkeypatch.setattr(stages, "roll_out", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(run.job)
+    assert steps(store) == [3]
+    state = json.loads((store.latest().folder / "job.json").read_text())
+    # The prompts of the fourth step were drawn already; in the saved books they are not.
+    assert state["loader"]["position"] == 6
+    assert state["ledger"]["open"] == []
+
+
+def test_a_run_interrupted_while_weights_move_saves_nothing_new(saving_rig, store, monkeypatch):
+    run = saving_rig({"ckpt.save_steps": 100}, prompts=10)
+
+    def interrupted(job, experience, report):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "update", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(run.job)
+    assert steps(store) == []
+
+
+def test_a_termination_waits_for_the_end_of_the_update(saving_rig, store, monkeypatch):
+    run = saving_rig({"ckpt.save_steps": 100}, prompts=10)
+    whole, trained = stages.update, []
+
+    def terminated(job, experience, report):
+        signal.raise_signal(signal.SIGTERM)
+        whole(job, experience, report)
+        trained.append(job.step)
+
+    def unwind(number, frame):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "update", terminated)
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(run.job)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert trained == [0]
+    assert steps(store) == [1]
+
+
+def test_the_best_evaluation_is_kept_with_its_own_weights(saving_rig, store, monkeypatch):
+    scores = iter([0.5, 0.9, 0.7, 0.6, 0.8])
+    monkeypatch.setattr(ppo_sync, "is_evaluation_due", lambda job: True)
+    monkeypatch.setattr(ppo_sync, "evaluate", lambda job: {"eval_default_pass1": next(scores)})
+    train(saving_rig({"ckpt.save_steps": 5, "ckpt.max_num": 1}, prompts=10).job)
+    # Saved at 1 (the first is the best so far), 2 (better) and 5 (due); one may stay, but best and newest always do.
+    assert [(found.step, found.metric) for found in store.all()] == [(2, 0.9), (5, 0.8)]
+    assert (store.best().folder / "actor" / "steps").read_text() == "2"
+
+
+def test_a_disk_that_is_full_costs_the_checkpoint_and_not_the_run(saving_rig, store, caplog):
+    run = saving_rig(prompts=10)
+    whole = run.policy.save_state
+
+    def full(folder):
+        if run.job.step == 4:
+            raise OSError(28, "No space left on device")
+        whole(folder)
+
+    run.policy.save_state = full
+    train(run.job)
+    assert run.job.step == 5
+    assert steps(store) == [2]
+    assert "No space left on device; the checkpoint of step 2 is kept" in caplog.text
+
+
+def test_an_export_beside_without_trainer_states_cannot_be_resumed(saving_rig, store):
+    changes = {"ckpt.disable_ds": True, "ckpt.save_hf": True}
+    run = saving_rig(changes)
+    train(run.job)
+    assert ("save", store.root / ".writing_global_step2" / "hf") in run.log
+    again = saving_rig(changes)
+    with pytest.raises(CheckpointError, match=r"--ckpt\.disable_ds"):
+        Checkpoints(again.job.config.ckpt).resume(again.job)
