@@ -19,6 +19,7 @@ def resolve_inputs(draft: Draft) -> None:
 
     Inside a Ray job they stay as given: each node runs in its own copy of the working directory.
     """
+    _agent(draft)
     _models(draft)
     _dataset(draft, "data.prompt_dataset", draft.config.data.prompt_dataset, draft.config.data.prompt_probs)
     _dataset(draft, "eval.dataset", draft.config.eval.dataset, None)
@@ -156,15 +157,29 @@ def _check_probs(draft: Draft, probs: str, datasets: int) -> None:
         draft.problem(f"--data.prompt_probs {probs}: each must be over 0, and all together 1")
 
 
+def _agent(draft: Draft) -> None:
+    """An agent gives the rewards of its episodes, so every other source is switched off."""
+    agent, reward = draft.config.train.agent_func_path, draft.config.reward
+    if agent is None:
+        return
+    for name, value in (("remote_url", reward.remote_url), ("model_name_or_path", reward.model_name_or_path)):
+        if value is not None:
+            draft.warn(f"--reward.{name} {_address(value)} is switched off: --train.agent_func_path gives the rewards")
+            draft.set(f"reward.{name}", None)
+    if draft.config.train.full_determinism_enable:
+        draft.warn(
+            "--train.full_determinism_enable: each sample has its own seeds, but the agent decides when a request "
+            "reaches an engine, so batches and last digits may differ between runs"
+        )
+    if agent.endswith(".py"):
+        _python_file(draft, "train.agent_func_path", agent, "AgentExecutor", "class AgentExecutor")
+    else:
+        draft.problem(f"--train.agent_func_path {brief(agent)}: not a .py file")
+
+
 def _reward(draft: Draft) -> None:
     reward = draft.config.reward
     if draft.config.train.agent_func_path is not None:
-        if reward.remote_url is not None:
-            draft.warn(
-                f"--reward.remote_url {_address(reward.remote_url)} is switched off: "
-                "--train.agent_func_path gives the rewards"
-            )
-            draft.set("reward.remote_url", None)
         return
     url = reward.remote_url or ""
     sources = (url,) if url and is_file(_local(draft, url)) else reward.sources
@@ -188,7 +203,8 @@ def _reward(draft: Draft) -> None:
     elif not sources[0].endswith(".py"):
         draft.problem(f"--reward.remote_url {_address(url)}: neither a .py file nor an http:// or https:// address")
     else:
-        _reward_file(draft, sources[0])
+        wanted = "reward_func(queries, prompts, labels)"
+        _python_file(draft, "reward.remote_url", sources[0], "reward_func", wanted)
 
 
 def _check_address(draft: Draft, source: str) -> None:
@@ -210,27 +226,30 @@ def _address(url: str) -> str:
     return brief(without_login(url))
 
 
-def _reward_file(draft: Draft, name: str) -> None:
+def _python_file(draft: Draft, flag: str, name: str, wanted: str, shown: str) -> None:
+    """A file that must define `wanted`, called `shown` in messages. It is read, not run."""
     file = _local(draft, name)
     if not is_file(file):
-        draft.problem(f"--reward.remote_url {_missing(name, 'file')}")
+        draft.problem(f"--{flag} {_missing(name, 'file')}")
         return
     try:
         tree = ast.parse(file.read_bytes())  # bytes: Python finds the encoding itself
     except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as error:
         reason = str(error) or type(error).__name__
-        draft.problem(f"--reward.remote_url {name}: cannot be read as Python: {reason}")
+        draft.problem(f"--{flag} {name}: cannot be read as Python: {reason}")
         return
-    if not _defines(tree, "reward_func"):
-        draft.problem(f"--reward.remote_url {name}: defines no reward_func(queries, prompts, labels)")
-    draft.set("reward.remote_url", _absolute(draft, name))
+    if not _defines(tree, wanted):
+        draft.problem(f"--{flag} {name}: defines no {shown}")
+    draft.set(flag, _absolute(draft, name))
 
 
 def _defines(tree: ast.Module, wanted: str) -> bool:
     """Whether a module's text binds a name; a star import might. The reward room loads the file and knows for sure."""
     for node in ast.walk(tree):
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                bound = name
+            case ast.Name(id=name, ctx=ast.Store()):
                 bound = name
             case ast.alias(name=name, asname=asname):
                 bound = wanted if name == "*" else asname or name

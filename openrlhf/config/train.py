@@ -35,7 +35,8 @@ class TrainConfig(Section):
     colocate_critic_reward: bool = False
     """Critic and reward model share the same GPUs."""
     agent_func_path: str | None = None
-    """Python file with an `AgentExecutor` that runs the episodes."""
+    """Python file with a class `AgentExecutor` that runs and rewards the episodes (docs/agents.md). None: one response
+    per prompt, rewarded by reward.remote_url or reward.model_name_or_path."""
     async_enable: bool = False
     """Generate and train at the same time."""
     async_queue_size: int = 1

@@ -16,6 +16,9 @@ from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.make import make_reward
+from openrlhf.rollout.errors import AgentError
+from openrlhf.rollout.prefix_stability import warn_about_rewritten_history
+from openrlhf.rollout.user_agent import load_agent
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +45,14 @@ def check_inputs(config: PPOConfig) -> Inputs:
     def attempt(call: Callable[[], _T]) -> _T | None:
         try:
             return call()
-        except (DataError, ModelError, RewardError) as error:
+        except (AgentError, DataError, ModelError, RewardError) as error:
             problems.append(" ".join(str(error).split()))
             return None
 
     for name in _models(config):
         attempt(lambda name=name: load_config(name))  # type: ignore[misc]  # bound at once
-    if config.train.agent_func_path is None:
-        attempt(lambda: make_reward(config.reward))
+    agent = config.train.agent_func_path
+    attempt(lambda: make_reward(config.reward) if agent is None else load_agent(agent))
     actor, use_fast = str(config.actor.model_name_or_path), not config.data.disable_fast_tokenizer
     tokenizer = attempt(lambda: load_tokenizer(actor, use_fast=use_fast))
     prompts = eval_prompts = None
@@ -58,6 +61,8 @@ def check_inputs(config: PPOConfig) -> Inputs:
         eval_prompts = attempt(lambda: evaluation_prompts(config.eval, config.data, tokenizer, config.train.seed))
     if problems or prompts is None:
         raise ConfigError(list(dict.fromkeys(problems)))
+    if agent is not None:
+        warn_about_rewritten_history(tokenizer)
     cut = _warn_about_cut(config, prompts, tokenizer, "prompts")
     if eval_prompts is not None:
         _warn_about_cut(config, eval_prompts, tokenizer, "evaluation prompts")

@@ -94,4 +94,5 @@ def _engine(config: PPOConfig) -> EngineSpec:
         device=_device(config),
         seed=config.train.seed,
         sync_timeout=config.cluster.sync_timeout,
+        agent_func_path=config.train.agent_func_path,
     )

@@ -10,7 +10,7 @@
              "environment_images": [...],       images that the feedback shows; default none
              "extra_logs": {name: number}}      default none
 
-A number is a float, an int, a bool, or a numpy array or torch tensor of shape () or (1,). None, NaN and what float32 holds
+A number is a float, an int, a bool, or an array or tensor of shape () or (1,). None, NaN and what float32 holds
 only as infinite mean that there is no verdict. Anything else, and a missing key, raises AgentReturnError. A key that is
 not listed here, and an extra log that is no number, is left out with one warning.
 """

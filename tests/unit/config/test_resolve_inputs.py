@@ -193,7 +193,39 @@ def test_evaluation_needs_a_reward(problems):
     assert "--eval.dataset needs it too" in line
 
 
-def test_an_agent_switches_the_reward_off(problems, resolved):
-    # Planned, so refused by name; the reward beside it must not add a problem of its own.
-    (line,) = problems({"train.agent_func_path": "agent.py", "reward.remote_url": "none.py"})
-    assert line.startswith("--train.agent_func_path agent.py: comes with later work (agents")
+AGENT = "class AgentExecutor(MultiTurnAgentExecutor):\n    pass\n"
+
+
+def test_an_agent_switches_the_other_rewards_off(resolved, workplace):
+    (workplace / "agent.py").write_text(AGENT)
+    agent = {"train.agent_func_path": "agent.py"}
+    given = resolved(agent | {"reward.remote_url": "none.py", "reward.model_name_or_path": "owner/model"})
+    assert (given.config.reward.remote_url, given.config.reward.model_name_or_path) == (None, None)
+    off = "is switched off: --train.agent_func_path gives the rewards"
+    assert f"--reward.remote_url none.py {off}" in given.warnings
+    assert f"--reward.model_name_or_path owner/model {off}" in given.warnings
+    alone = resolved(agent | {"reward.remote_url": None})
+    assert not any("switched off" in line for line in alone.warnings)
+    assert alone.config.train.agent_func_path == str(workplace / "agent.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("none.py", None, "--train.agent_func_path none.py: no such file"),
+        ("agent", "", "--train.agent_func_path agent: not a .py file"),
+        ("agent.py", "class Agent: pass", "--train.agent_func_path agent.py: defines no class AgentExecutor"),
+        ("agent.py", "class (", "--train.agent_func_path agent.py: cannot be read as Python: invalid syntax"),
+    ],
+)
+def test_an_agent_file_is_read_but_not_run(problems, workplace, name, text, fault):
+    if text is not None:
+        (workplace / name).write_text(text)
+    (line,) = problems({"train.agent_func_path": name, "reward.remote_url": None})
+    assert line.startswith(fault)
+
+
+def test_full_determinism_ends_at_an_agent(resolved, workplace):
+    (workplace / "agent.py").write_text(AGENT)
+    given = resolved({"train.agent_func_path": "agent.py", "train.full_determinism_enable": True})
+    assert any(line.startswith("--train.full_determinism_enable: each sample has") for line in given.warnings)
