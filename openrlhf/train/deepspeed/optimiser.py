@@ -13,6 +13,7 @@ from openrlhf.train.deepspeed.build import building
 
 # Parts of a parameter's name that make it an embedding or a head: rows are looked up, or read out, one at a time.
 _NOT_HIDDEN = ("embed", "lm_head", "score")
+_NS_STEPS = 5  # DeepSpeed's own
 
 
 def make_optimiser(
@@ -50,6 +51,10 @@ def _make_muon(model: PreTrainedModel, config: ActorConfig | CriticConfig, devic
     if device == "cpu":
         torch.compiler.set_stance("force_eager")  # compiling for a CPU takes minutes and saves nothing
     muon, adam = config.muon, config.adam
+    if (muon.ns_steps, muon.nesterov) != (_NS_STEPS, True):
+        raise ValueError(
+            f"muon with ns_steps {muon.ns_steps} and nesterov {muon.nesterov}: it has {_NS_STEPS} and True"
+        )
     matrices, others = [], []
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
