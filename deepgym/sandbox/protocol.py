@@ -66,8 +66,8 @@ def encode_job(
 
 def _encode_step(step: Step) -> bytes:
     if isinstance(step, Call):
-        call = {"kind": "call", "function": step.function, "args": list(step.args), "kwargs": dict(step.kwargs)}
-        return pack(call)
+        call = {"function": step.function, "args": list(step.args), "kwargs": dict(step.kwargs)}
+        return pack({"kind": "call"}, [json.dumps(call).encode()])
     return pack({"kind": "exec", "argv": list(step.argv), "collect": list(step.collect), "cwd": step.cwd}, [step.stdin])
 
 

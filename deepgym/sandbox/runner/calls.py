@@ -1,6 +1,5 @@
 """The supervisor's side of calls: one process of the answer for all calls of a job, asked one at a time."""
 
-import json
 import os
 import signal
 import time
@@ -9,7 +8,7 @@ from typing import Any
 from . import answer
 from .confine import close_all_but, confine
 from .context import Context
-from .streams import Collector, Feeder, serve_until
+from .streams import Collector, Feeder, Pump
 
 _STATUS = {answer.RETURNED: "ok", answer.RAISED: "error", answer.LEFT: "exited", answer.OUT_OF_MEMORY: "memory"}
 
@@ -22,29 +21,19 @@ class Caller:
         self._pid = 0
         self._descriptors: tuple[int, ...] = ()
 
-    def call(self, step: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    def call(self, request: bytes) -> tuple[dict[str, Any], list[bytes]]:
         """Header and blobs (value as JSON, stdout, stderr) of the outcome.
 
         Args:
-            step: {"function": ..., "args": [...], "kwargs": {...}}
+            request: JSON of {"function": ..., "args": [...], "kwargs": {...}}
         """
         if not self._pid:
             self._start()
-        context, started, cpu_before = self._context, time.monotonic(), self._cpu()
-        request = json.dumps(step).encode()
+        started, cpu_before = time.monotonic(), self._cpu()
         feed = Feeder(self._requests, answer.REQUEST.pack(len(request)) + request, close_after=False)
         self._replies.take()  # what it said unasked counts for nothing
-        broken = serve_until(
-            lambda: self._has_reply() or context.reaper.exit_code(self._pid) is not None,
-            context.watch.look,
-            context.watch.seconds_to_next,
-            readers=(self._out, self._err, self._replies),
-            writers=(feed,),
-            wake=(self._pidfd,),
-            channel=context.channel,
-        )
-        for stream in (self._out, self._err, self._replies):
-            stream.serve()
+        self._pump.feed(feed)
+        broken = self._pump.run(lambda: self._has_reply() or self._pump.ended)
         status, error, value = self._outcome(broken)
         if status not in {"ok", "error"}:
             self.stop()
@@ -80,6 +69,8 @@ class Caller:
         self._descriptors = (self._requests, replies, out, err, self._pidfd)
         self._out, self._err = Collector(out, limits.output_bytes), Collector(err, limits.output_bytes)
         self._replies = Collector(replies, answer.REPLY.size + answer.MAX_ERROR + limits.output_bytes)
+        readers = (self._out, self._err, self._replies)
+        self._pump = Pump(readers, self._pidfd, self._context.watch, self._context.channel)
         self._last_cpu = 0.0
 
     def _become(self, standard: tuple[int, int], requests: int, replies: int) -> None:

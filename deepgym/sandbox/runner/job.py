@@ -98,7 +98,7 @@ def _run_step(
     context: Context, caller: Caller, step: dict[str, Any], blobs: list[bytes]
 ) -> tuple[dict[str, Any], list[bytes]]:
     if step.pop("kind") == "call":
-        return caller.call(step)
+        return caller.call(blobs[0])
     caller.stop()  # a program's end ends every process of the answer
     return run_program(context, step, blobs[0])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .confine import close_all_but, confine
 from .context import Context
-from .streams import Collector, Feeder, serve_until
+from .streams import Collector, Feeder, Pump
 
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # what shells answer
 
@@ -25,15 +25,9 @@ def run_program(context: Context, step: dict[str, Any], stdin: bytes) -> tuple[d
     pidfd = os.pidfd_open(pid)
     out, err, feed = Collector(stdout_fd, cap), Collector(stderr_fd, cap), Feeder(stdin_fd, stdin, close_after=True)
     try:
-        broken = serve_until(
-            lambda: context.reaper.exit_code(pid) is not None,
-            context.watch.look,
-            context.watch.seconds_to_next,
-            readers=(out, err),
-            writers=(feed,),
-            wake=(pidfd,),
-            channel=context.channel,
-        )
+        pump = Pump((out, err), pidfd, context.watch, context.channel)
+        pump.feed(feed)
+        broken = pump.run(lambda: pump.ended)
         context.reaper.kill_all()  # processes that outlive their step; now nobody holds the pipes
         _drain(out, err)
         broken = broken or ("output_limit" if out.full or err.full else None)

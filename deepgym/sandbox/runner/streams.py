@@ -4,6 +4,8 @@ import os
 import select
 from collections.abc import Callable
 
+from .watch import Watch
+
 _CHUNK = 1 << 16
 
 
@@ -71,51 +73,56 @@ class HangUp(Exception):
     """The host gave the job up: its end of the channel is closed."""
 
 
-def serve_until(
-    done: Callable[[], bool],
-    look: Callable[[], str | None],
-    pause: Callable[[], float],
-    *,
-    readers: tuple[Collector, ...],
-    writers: tuple[Feeder, ...] = (),
-    wake: tuple[int, ...] = (),
-    channel: int | None = None,
-) -> str | None:
-    """Serve the pipes until `done()`.
+class Pump:
+    """Serves the pipes of one process of the answer until something has happened, under the watch's eyes.
+
+    ended: the process has ended.
 
     Args:
-        look: called between polls; names a broken limit.
-        pause: seconds until `look` wants to be called next.
-        wake: descriptors whose readability only ends a poll (a pidfd).
+        pidfd: of the process.
         channel: a socket whose far end hanging up raises HangUp.
-
-    Returns:
-        None, or the limit that was broken: what `look` said, or output_limit.
     """
-    poll = select.poll()
-    streams: dict[int, Collector | Feeder] = {}
-    for reader in readers:
-        poll.register(reader.fd, select.POLLIN)
-        streams[reader.fd] = reader
-    for writer in writers:
-        poll.register(writer.fd, select.POLLOUT)
-        streams[writer.fd] = writer
-    for fd in wake:
-        poll.register(fd, select.POLLIN)
-    if channel is not None:
-        poll.register(channel, select.POLLRDHUP)
-    while not done():
-        for fd, _ in poll.poll(1000 * pause() + 1):
-            if fd == channel:
-                raise HangUp
-            if fd in wake:
-                continue
-            stream = streams[fd]
-            stream.serve()
-            if not stream.open:
-                poll.unregister(fd)
-        if any(reader.full for reader in readers):
-            return "output_limit"
-        if broken := look():
-            return broken
-    return None
+
+    def __init__(self, readers: tuple[Collector, ...], pidfd: int, watch: Watch, channel: int | None) -> None:
+        self.ended = False
+        self._readers = readers
+        self._pidfd, self._channel, self._watch = pidfd, channel, watch
+        self._streams: dict[int, Collector | Feeder] = {reader.fd: reader for reader in readers}
+        self._poll = select.poll()
+        for fd in (*self._streams, pidfd):
+            self._poll.register(fd, select.POLLIN)
+        if channel is not None:
+            self._poll.register(channel, select.POLLRDHUP)
+
+    def feed(self, writer: Feeder) -> None:
+        """Write now what fits, the rest while `run` runs."""
+        writer.serve()
+        if writer.open:
+            self._streams[writer.fd] = writer
+            self._poll.register(writer.fd, select.POLLOUT)
+
+    def run(self, done: Callable[[], bool]) -> str | None:
+        """Serve until `done()`; the limit that is broken (what the watch says, or output_limit), or None.
+
+        What the process wrote before the event that made `done` true has been taken in.
+        """
+        while not done():
+            for fd, _ in self._poll.poll(1000 * self._watch.seconds_to_next() + 1):
+                self._serve(fd)
+            if any(reader.full for reader in self._readers):
+                return "output_limit"
+            if broken := self._watch.look():
+                return broken
+        return None
+
+    def _serve(self, fd: int) -> None:
+        if fd == self._channel:
+            raise HangUp
+        if fd == self._pidfd:
+            self.ended = True
+            return
+        stream = self._streams[fd]
+        stream.serve()
+        if not stream.open:
+            self._poll.unregister(fd)
+            del self._streams[fd]

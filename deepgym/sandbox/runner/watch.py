@@ -10,7 +10,8 @@ from .setup import JailLimits
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = os.sysconf("SC_CLK_TCK")
-FIRST_LOOK, LONGEST_PAUSE = 0.005, 0.020  # seconds
+PAUSE = 0.020  # seconds between looks
+_PAUSE_WAITING = 0.25  # seconds between looks at how long the tree stood in the run queue
 # An answer that got no core for this many times its wall limit is given up.
 PATIENCE = 2.0
 
@@ -21,7 +22,6 @@ class _Task:
 
     cpu: float  # seconds, its own
     children_cpu: float  # seconds, of children it waited for
-    waited: float  # seconds all its threads stood in the run queue
 
 
 class Watch:
@@ -43,10 +43,10 @@ class Watch:
         self._me = os.getpid()
         self._tasks: dict[int, _Task] = {}
         self._gone_cpu = 0.0
-        self._start = self._last = time.monotonic()
+        self._start = self._last_waiting = time.monotonic()
+        self._waiting: dict[int, float] = {}  # pid -> seconds in the run queue, at the last look
         self._reaped_before = _reaped_cpu()
-        self._pause = FIRST_LOOK
-        self._next = self._start + FIRST_LOOK
+        self._next = self._start + PAUSE
         self.starved = 0.0  # seconds in which a process stood waiting for a core
         self.peak_memory = 0
         self.peak_tasks = 0
@@ -63,9 +63,10 @@ class Watch:
         now = time.monotonic()
         if now < self._next:
             return None
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        self._sample(now)
-        self._next = time.monotonic() + self._pause
+        self._sample()
+        if now - self._last_waiting >= _PAUSE_WAITING:
+            self._look_at_waiting(now)
+        self._next = time.monotonic() + PAUSE
         return self._broken(now)
 
     def _broken(self, now: float) -> str | None:
@@ -102,25 +103,21 @@ class Watch:
         """Bytes: the largest sample, or the largest single process that has ended, whichever is more."""
         return max(self.peak_memory, 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
-    def _sample(self, now: float) -> None:
+    def _sample(self) -> None:
         if self._proc is None:
             return
         seen: dict[int, _Task] = {}
         memory = threads = 0
-        longest_wait = 0.0
         for pid in self._members():
             try:
                 resident, count, task = self._measure(pid)
             except (OSError, ValueError, IndexError):
                 continue  # it ended while being looked at
-            before = self._tasks.get(pid)
-            longest_wait = max(longest_wait, task.waited - (before.waited if before else 0.0))
             seen[pid] = task
             memory += resident
             threads += count
         self._gone_cpu += sum(task.cpu for pid, task in self._tasks.items() if pid not in seen)
-        self.starved += min(max(longest_wait, 0.0), now - self._last)
-        self._tasks, self._last = seen, now
+        self._tasks = seen
         if memory > self._limits.memory_bytes:
             memory = sum(self._proportional(pid) for pid in seen)  # pages shared by a fork count once
         self._memory = memory
@@ -142,27 +139,30 @@ class Watch:
             os.close(fd)
 
     def _measure(self, pid: int) -> tuple[int, int, _Task]:
-        resident = int(self._read(f"{pid}/statm").split()[1]) * _PAGE
         # The name in parentheses may hold anything; what follows it is numbers. Field 3 comes first.
         fields = self._read(f"{pid}/stat").rpartition(b")")[2].split()
         children_cpu = (int(fields[13]) + int(fields[14])) / _TICK
-        threads = int(fields[17])
-        cpu = time.clock_gettime(_cpu_clock_of(pid))
-        waited = self._waited(pid, threads)
-        return resident, threads, _Task(cpu, children_cpu, waited)
+        threads, resident = int(fields[17]), int(fields[21]) * _PAGE
+        return resident, threads, _Task(time.clock_gettime(_cpu_clock_of(pid)), children_cpu)
 
-    def _waited(self, pid: int, threads: int) -> float:
+    def _look_at_waiting(self, now: float) -> None:
+        """Add the longest that one thread stood in the run queue since the last look; new ones count from their start."""
+        waiting = {pid: self._waited(pid) for pid in self._tasks}
+        longest = max((waited - self._waiting.get(pid, 0.0) for pid, waited in waiting.items()), default=0.0)
+        self.starved += min(max(longest, 0.0), now - self._last_waiting)
+        self._waiting, self._last_waiting = waiting, now
+
+    def _waited(self, pid: int) -> float:
+        """Seconds: of the process's threads, the one that waited most."""
         try:
-            if threads == 1:
-                return int(self._read(f"{pid}/schedstat").split()[1]) / 1e9
             folder = os.open(f"{pid}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
             try:
                 names = os.listdir(folder)
             finally:
                 os.close(folder)
             return max(int(self._read(f"{pid}/task/{name}/schedstat").split()[1]) for name in names) / 1e9
-        except FileNotFoundError:
-            return 0.0  # a kernel without CONFIG_SCHED_INFO: nothing is known, nothing is forgiven
+        except OSError:
+            return 0.0  # it ended, or a kernel without CONFIG_SCHED_INFO: nothing is known, nothing is forgiven
 
     def _proportional(self, pid: int) -> int:
         """Bytes of this process with shared pages divided among their users; resident bytes where that is hidden."""
