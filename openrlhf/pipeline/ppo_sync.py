@@ -29,7 +29,7 @@ def train(job: Job) -> None:
                     stages.estimate_advantages(job, experience, report)
                     stages.update(job, experience, report)
                     stages.sync(job, report)
-                stages.finish(job, kept, report)
+                stages.finish(job, kept, experience, report)
             evaluation = evaluate(job) if is_evaluation_due(job) else {}
             if evaluation:
                 job.tracker.log(job.step, evaluation)

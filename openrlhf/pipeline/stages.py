@@ -25,6 +25,7 @@ from openrlhf.rl.metrics import finalize, rollout_metrics
 from openrlhf.rl.packing import collate
 from openrlhf.rl.shaping import shape_rewards
 from openrlhf.rollout.seeds import sample_seed
+from openrlhf.track.rollout_store import TokenStreams
 from openrlhf.types import Experience, Prompt, RolloutGroup, SamplingParams
 
 logger = logging.getLogger(__name__)
@@ -201,7 +202,7 @@ def push(job: Job) -> None:
         )
 
 
-def finish(job: Job, kept: Sequence[RolloutGroup], report: StepReport) -> None:
+def finish(job: Job, kept: Sequence[RolloutGroup], experience: Experience | None, report: StepReport) -> None:
     """Settle the step's prompts in the ledger and write the step down."""
     kept_ids = {group.group_id for group in kept}
     dropped = [group.rollouts[0].prompt for group in report.groups if group.group_id not in kept_ids]
@@ -212,7 +213,22 @@ def finish(job: Job, kept: Sequence[RolloutGroup], report: StepReport) -> None:
     job.step += 1
     report.metrics |= job.clock.lap()
     job.tracker.log(job.step, report.metrics)
-    job.tracker.store_rollouts(job.step, report.groups)
+    streams = {} if experience is None else token_streams(kept, experience)
+    job.tracker.store_rollouts(job.step, report.groups, streams)
+
+
+def token_streams(kept: Sequence[RolloutGroup], experience: Experience) -> TokenStreams:
+    """What training knows of each sample's tokens; rows of the experience are in the order of the kept segments."""
+    arrays = {"advantages": experience.advantages, "train_logprobs": experience.old_logprobs}
+    rows = iter(range(len(experience)))
+    return {
+        rollout.sample_id: [
+            {name: array[row, : len(segment.token_ids)] for name, array in arrays.items() if array is not None}
+            for segment, row in zip(rollout.segments, rows, strict=False)
+        ]
+        for group in kept
+        for rollout in group.rollouts
+    }
 
 
 def export(job: Job, folder: Path) -> None:

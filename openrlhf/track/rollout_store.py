@@ -2,19 +2,24 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from openrlhf.types import Rollout, RolloutGroup, Segment
+
+# What training added to the tokens of a sample: for each of its segments, name -> (L,) values.
+TokenStreams = Mapping[str, Sequence[Mapping[str, np.ndarray]]]  # by sample_id
 
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def segment_row(segment: Segment) -> dict[str, Any]:
+def segment_row(segment: Segment, streams: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Everything of one token trajectory; index t describes token t."""
     return {
         "token_ids": segment.token_ids.tolist(),
@@ -23,12 +28,13 @@ def segment_row(segment: Segment) -> dict[str, Any]:
         "logprobs": [round(float(value), 6) for value in segment.logprobs],
         "policy_versions": segment.policy_versions.tolist(),
         "turns": [{"start": turn.start, "end": turn.end, "reward": turn.reward} for turn in segment.turns],
-    }
+    } | {name: [round(float(value), 6) for value in stream] for name, stream in streams.items()}
 
 
-def rollout_row(step: int, rollout: Rollout) -> dict[str, Any]:
-    """One sample; an ungraded one has null for reward and score."""
+def rollout_row(step: int, rollout: Rollout, streams: TokenStreams) -> dict[str, Any]:
+    """One sample; an ungraded one has null for reward and score, one that was not trained on has no streams."""
     outcome = rollout.outcome
+    added = streams.get(rollout.sample_id) or [{}] * len(rollout.segments)
     return {
         "step": step,
         "group_id": rollout.group_id,
@@ -43,7 +49,7 @@ def rollout_row(step: int, rollout: Rollout) -> dict[str, Any]:
         "reason": outcome.reason,
         "extra_logs": {name: _finite(value) for name, value in outcome.extra_logs.items()},
         "truncated": rollout.truncated,
-        "segments": [segment_row(segment) for segment in rollout.segments],
+        "segments": [segment_row(segment, own) for segment, own in zip(rollout.segments, added, strict=True)],
     }
 
 
@@ -66,8 +72,8 @@ class RolloutStore:
             if int(path.stem.removeprefix("step_")) > step:
                 path.unlink()
 
-    def write(self, step: int, groups: Sequence[RolloutGroup]) -> None:
-        rows = [rollout_row(step, rollout) for rollout in islice(spread(groups), self._per_step)]
+    def write(self, step: int, groups: Sequence[RolloutGroup], streams: TokenStreams) -> None:
+        rows = [rollout_row(step, rollout, streams) for rollout in islice(spread(groups), self._per_step)]
         if not rows:
             return
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -229,3 +229,12 @@ def test_evaluation_touches_no_training_state(rig):
     assert [len(step) for step in run.engines.requests] == [2, 2, 2, 2, 1, 2]
     evaluated = [step for step in run.engines.requests if step[0].prompt.text.startswith("held out")]
     assert len({request.group_id for step in evaluated for request in step}) == 6
+
+
+def test_stored_samples_carry_their_advantages(rig):
+    run = rig({"logger.num_rollouts_stored": 4})
+    train(run.job)
+    (path,) = (run.job.tracker._folder / "rollouts").glob("step_000001.jsonl")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    # Rewards 0, 1, 0, 1 around a mean of 0.5; normalised over the batch they are -1 and 1.
+    assert {row["reward"]: max(row["segments"][0]["advantages"], key=abs) for row in rows} == {0.0: -1.0, 1.0: 1.0}

@@ -1,5 +1,7 @@
 import json
 
+import numpy as np
+
 from openrlhf.track.rollout_store import RolloutStore
 from openrlhf.types import RewardOutcome
 
@@ -10,7 +12,7 @@ def read(path):
 
 def test_a_stored_sample_holds_tokens_masks_logprobs_versions_and_verdict(tmp_path, make_group):
     store = RolloutStore(tmp_path / "rollouts", per_step=8)
-    store.write(12, [make_group("g", 1, RewardOutcome(1.0, 0.5, extra_logs={"format": 1.0}))])
+    store.write(12, [make_group("g", 1, RewardOutcome(1.0, 0.5, extra_logs={"format": 1.0}))], {})
     (row,) = read(tmp_path / "rollouts" / "step_000012.jsonl")
     assert row["prompt"] == "prompt g"
     assert (row["reward"], row["score"], row["status"]) == (1.0, 0.5, "graded")
@@ -29,21 +31,29 @@ def test_a_stored_sample_holds_tokens_masks_logprobs_versions_and_verdict(tmp_pa
 
 def test_few_samples_are_spread_over_the_prompts(tmp_path, make_group):
     store = RolloutStore(tmp_path, per_step=4)
-    store.write(1, [make_group("a", 3), make_group("b", 1), make_group("c", 3)])
+    store.write(1, [make_group("a", 3), make_group("b", 1), make_group("c", 3)], {})
     assert [row["sample_id"] for row in read(tmp_path / "step_000001.jsonl")] == ["a-0", "b-0", "c-0", "a-1"]
 
 
 def test_an_ungraded_sample_is_stored_with_null_and_its_reason(tmp_path, make_group):
-    RolloutStore(tmp_path, per_step=1).write(1, [make_group("a", 1, RewardOutcome.ungraded("grader down"))])
+    RolloutStore(tmp_path, per_step=1).write(1, [make_group("a", 1, RewardOutcome.ungraded("grader down"))], {})
     (row,) = read(tmp_path / "step_000001.jsonl")
     assert (row["reward"], row["status"], row["reason"]) == (None, "ungraded", "grader down")
 
 
 def test_zero_samples_leave_no_folder_and_old_steps_can_be_cleared(tmp_path, make_group):
-    RolloutStore(tmp_path / "none", per_step=0).write(1, [make_group("a", 1)])
+    RolloutStore(tmp_path / "none", per_step=0).write(1, [make_group("a", 1)], {})
     assert not (tmp_path / "none").exists()
     store = RolloutStore(tmp_path, per_step=1)
     for step in (1, 2, 3):
-        store.write(step, [make_group("a", 1)])
+        store.write(step, [make_group("a", 1)], {})
     store.clear_after(1)
     assert [path.name for path in tmp_path.glob("step_*")] == ["step_000001.jsonl"]
+
+
+def test_what_training_added_to_the_tokens_lies_beside_them(tmp_path, make_group):
+    streams = {"a-1": [{"advantages": np.array([0.0, 1.5, -2.0])}]}
+    RolloutStore(tmp_path, per_step=2).write(1, [make_group("a", 2)], streams)
+    first, second = read(tmp_path / "step_000001.jsonl")
+    assert "advantages" not in first["segments"][0]  # this sample was not trained on
+    assert second["segments"][0]["advantages"] == [0.0, 1.5, -2.0]

@@ -17,7 +17,7 @@ def make_tracker(folder, **logger):
 def test_a_run_leaves_metrics_rollouts_and_the_curve(tmp_path, make_group):
     with make_tracker(tmp_path / "run") as tracker:
         tracker.log(1, {"rollout/reward_mean": 0.5})
-        tracker.store_rollouts(1, [make_group("a", 2)])
+        tracker.store_rollouts(1, [make_group("a", 2)], {})
     assert read_rows(tmp_path / "run" / "metrics.jsonl") == [{"step": 1, "rollout/reward_mean": 0.5}]
     assert (tmp_path / "run" / "reward_curve.png").exists()
     assert (tmp_path / "run" / "rollouts" / "step_000001.jsonl").exists()
