@@ -30,7 +30,12 @@ python3 "$EXAMPLE/make_data.py" "$DATA"
 
 echo "== 2/4 held-out score before training (plain transformers)"
 rm -rf "$RUN/tensorboard"  # events of an earlier run would be drawn into the same curves
-score "$MODEL" score_before.json
+BEFORE=$DATA/score_of_$(basename "$MODEL")_$MAX_NEW_TOKENS.json  # the same for every run on this data
+if [ ! -f "$BEFORE" ]; then
+    score "$MODEL" score_before.json
+    cp "$RUN/score_before.json" "$BEFORE"
+fi
+mkdir -p "$RUN" && cp "$BEFORE" "$RUN/score_before.json"
 
 echo "== 3/4 training"
 python3 -m openrlhf.cli.train_ppo_ray \

@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(2700)]
 
 def quickstart(run: Path, *flags: str, **settings: str) -> list[dict]:
     """Run the script into `run`; return the rows of its metrics.jsonl."""
-    environment = os.environ | {"RUN": str(run), "DATA": str(run.parent / "data")} | settings
+    # One folder of data for all runs: the untrained model is scored once.
+    environment = {"DATA": str(run.parents[1] / "data")} | os.environ | {"RUN": str(run)} | settings
     subprocess.run([ROOT / "examples" / "quickstart" / "run.sh", *flags], env=environment, check=True, timeout=2600)
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
