@@ -146,7 +146,7 @@ class Watch:
         return resident, threads, _Task(time.clock_gettime(_cpu_clock_of(pid)), children_cpu)
 
     def _look_at_waiting(self, now: float) -> None:
-        """Add the longest that one thread stood in the run queue since the last look; new ones count from their start."""
+        """Add the longest that one thread stood in the run queue since the last look (new ones: ever)."""
         waiting = {pid: self._waited(pid) for pid in self._tasks}
         longest = max((waited - self._waiting.get(pid, 0.0) for pid, waited in waiting.items()), default=0.0)
         self.starved += min(max(longest, 0.0), now - self._last_waiting)
