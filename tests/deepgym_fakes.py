@@ -144,3 +144,30 @@ class FakeGym:
 
     async def arun_job(self, job: Job) -> JobResult:
         return self.job(job)
+
+
+class FakeSandbox:
+    """Implements Sandbox: `behave(step)` is what a step does; nothing runs."""
+
+    name = "fake"
+    isolated = True
+
+    def __init__(self, behave: Callable[[Any], StepOutcome | Exception]) -> None:
+        self.behave = behave
+        self.jobs: list[Job] = []
+
+    async def start(self) -> None:
+        """Nothing to start."""
+
+    async def run(self, job: Job) -> JobResult:
+        self.jobs.append(job)
+        outcomes = []
+        for step in job.steps:
+            outcome = self.behave(step)
+            if isinstance(outcome, Exception):
+                raise outcome
+            outcomes.append(outcome)
+        return JobResult(tuple(outcomes), cpu_ms=2.0, wall_ms=4.0, peak_memory_bytes=1 << 20, notes=("a note",))
+
+    async def close(self) -> None:
+        """Nothing to close."""

@@ -1,0 +1,203 @@
+"""The command line on a sandbox that runs nothing: every Call answers with `value`."""
+
+import io
+import json
+import re
+
+import pytest
+
+from deepgym.cli import serve
+from deepgym.cli.main import main
+from deepgym.exceptions import SandboxError, SandboxUnavailableError
+from deepgym.registry import list_environments
+from deepgym.sandbox import auto
+from deepgym.sandbox.base import StepOutcome
+from tests.deepgym_fakes import FakeSandbox
+
+ENV_TOML = """
+title = "Add"
+kind = "function"
+entry = "add"
+difficulty = "easy"
+domain = "arithmetic"
+"""
+VERIFIER = """
+from deepgym.models import Case
+def cases(rng): return [Case("one", expected=3, args=(1, 2)), Case("two", expected=5, args=(2, 3))]
+def judge(case, outcome): return outcome.value == case.expected
+def examples(): return []
+"""
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """What make_sandbox was asked for; its sandboxes behave as `behave["step"]` says."""
+    asked = {"behave": lambda step: StepOutcome("ok", value=sum(step.args))}
+
+    def make(mode, **options):
+        if isinstance(asked["behave"], Exception):
+            raise asked["behave"]
+        sandbox = FakeSandbox(asked["behave"])
+        asked.update(options, mode=mode, sandbox=sandbox)
+        return sandbox
+
+    monkeypatch.setattr(auto, "make_sandbox", make)
+    return asked
+
+
+@pytest.fixture
+def add(tmp_path):
+    folder = tmp_path / "add"
+    folder.mkdir()
+    for name, text in (("env.toml", ENV_TOML), ("verifier.py", VERIFIER), ("task.md", "Add."), ("reference.py", "ok")):
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_list_names_every_environment(capsys):
+    assert main(["list"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert sorted(names) == list(list_environments())
+    assert "coin_change" in names
+
+
+def test_list_knows_folders_and_prints_tasks(capsys, add):
+    assert main(["list", "--folder", str(add), "--tasks"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^add +easy +function +python +arithmetic +Add$", out, re.MULTILINE)
+    assert "    Add." in out
+
+
+def test_run_prints_the_verdict_case_by_case(capsys, made, add, tmp_path):
+    (tmp_path / "answer.md").write_text("Here:\n```python\ncode\n```\n")
+    assert main(["run", str(add), str(tmp_path / "answer.md")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "one  passed  1.000",
+        "two  passed  1.000",
+        "passed, score 1.000",
+        "4 ms, 2 ms of CPU, 1.0 MiB at most",
+        "a note",
+    ]
+    (job,) = made["sandbox"].jobs
+    assert b"code" in b"".join(job.files.values())
+    assert b"Here" not in b"".join(job.files.values())
+
+
+def test_answers_do_not_see_the_users_environments(made, add, tmp_path):
+    (tmp_path / "answer.py").write_text("code")
+    main(
+        ["run", str(add), str(tmp_path / "answer.py"), "--folder", str(tmp_path), "--parallel", "3", "--mode", "local"]
+    )
+    assert set(made["hidden"]) == {add, tmp_path}
+    assert (made["mode"], made["slots"]) == ("local", 3)
+
+
+def test_an_answer_that_fails(capsys, monkeypatch, made, add):
+    made["behave"] = lambda step: StepOutcome("ok", value=3)
+    monkeypatch.setattr("sys.stdin", io.StringIO("code"))
+    assert main(["run", str(add), "-"]) == 1
+    out = capsys.readouterr().out
+    assert "one  passed" in out
+    assert "two  failed" in out
+
+
+def test_json(capsys, made, add, tmp_path):
+    (tmp_path / "answer.py").write_text("code")
+    assert main(["run", str(add), str(tmp_path / "answer.py"), "--json"]) == 0
+    verdict = json.loads(capsys.readouterr().out)
+    assert (verdict["score"], verdict["cases"][1]["name"]) == (1.0, "two")
+
+
+def test_no_verdict_is_neither_passed_nor_failed(capsys, made, add, tmp_path):
+    made["behave"] = lambda step: SandboxError("the engine\nis gone")
+    (tmp_path / "answer.py").write_text("code")
+    assert main(["run", str(add), str(tmp_path / "answer.py")]) == 3
+    assert capsys.readouterr().err == "no verdict: the engine is gone\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "nothing", "-"], "no environment 'nothing'"),
+        (["run", "coin_change", "/no/such/file"], "the answer '/no/such/file' cannot be read"),
+        (["run", "coin_change", "-", "--parallel", "0"], "--parallel 0"),
+        (["list", "--folder", "/no/such/folder"], "/no/such/folder: no such folder"),
+        (["bench", "--in_flight", "0"], "--in_flight"),
+        (["bench", "--seconds", "nan"], "--seconds"),
+        (["serve", "nothing", "--infra_failure_score", "nan"], "no environment 'nothing'"),
+        (["serve", "--infra_failure_score", "nan", "--host", "0.0.0.0"], "give --api_key_file or set DEEPGYM_API_KEY"),
+        (["serve", "--infra_failure_score", "nan", "--api_key_file", "/no/key"], "/no/key cannot be read"),
+        (["serve", "coin_change", "coin_change", "--infra_failure_score", "nan"], "each once"),
+        (["serve", "coin_change", "--infra_failure_score", "nan", "--max_parallel", "0"], "max_parallel is 0"),
+    ],
+)
+def test_what_the_user_can_mend_is_one_line(capsys, monkeypatch, made, words, message):
+    monkeypatch.delenv(serve.KEY_VARIABLE, raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("code"))
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_a_machine_without_a_sandbox_is_one_line(capsys, made, add, tmp_path):
+    made["behave"] = SandboxUnavailableError("no bubblewrap")
+    (tmp_path / "answer.py").write_text("code")
+    assert main(["run", str(add), str(tmp_path / "answer.py")]) == 2
+    assert capsys.readouterr().err == "error: no bubblewrap\n"
+
+
+def test_serve_needs_the_operators_choice(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["serve", "coin_change"])
+    assert stopped.value.code == 2
+    assert "infra_failure_score" in capsys.readouterr().err
+
+
+@pytest.fixture
+def served(monkeypatch, made):
+    """The arguments of uvicorn.run, which is not called."""
+    import uvicorn
+
+    calls = []
+    monkeypatch.setattr(uvicorn, "run", lambda app, **options: calls.append((app, options)))
+    monkeypatch.delenv(serve.KEY_VARIABLE, raising=False)
+    return calls
+
+
+def gated(app) -> bool:
+    return any(each.cls.__name__ == "ApiKeyGate" for each in app.user_middleware)
+
+
+def test_serve_on_this_machine(served):
+    assert main(["serve", "coin_change", "--infra_failure_score", "zero", "--port", "0"]) == 0
+    ((app, options),) = served
+    assert (options["host"], options["port"]) == ("127.0.0.1", 0)
+    assert not gated(app)
+    assert "/reward/score" in app.openapi()["paths"]
+
+
+@pytest.mark.parametrize("source", ["file", "environment"])
+def test_serve_to_others_with_a_key(served, monkeypatch, tmp_path, source):
+    words = ["serve", "--infra_failure_score", "nan", "--host", "::"]
+    if source == "file":
+        (tmp_path / "key").write_text("secret\n")
+        words += ["--api_key_file", str(tmp_path / "key")]
+    else:
+        monkeypatch.setenv(serve.KEY_VARIABLE, "secret")
+    assert main(words) == 0
+    ((app, _),) = served
+    assert gated(app)
+
+
+def test_serve_to_everybody_if_told_so(served):
+    assert main(["serve", "--infra_failure_score", "nan", "--host", "0.0.0.0", "--no_api_key"]) == 0
+    assert not gated(served[0][0])
+
+
+def test_the_help_quotes_the_words_that_do_without_walls(capsys):
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    said = " ".join(re.sub("[│╭╰─]", " ", capsys.readouterr().out).split())
+    assert auto.UNISOLATED_WORDS in said
