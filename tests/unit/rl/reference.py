@@ -73,6 +73,8 @@ def importance_weight(kind: str, ratios: Row, i: int, low: float, high: float) -
         return min(max(w, low), high)
     if kind == "icepop":
         return w if low <= w <= high else 0.0
+    if kind == "seq-tis":
+        return min(max(math.exp(min(max(math.fsum(ratios), -RATIO_LIMIT), RATIO_LIMIT)), low), high)
     mean = math.exp(math.fsum(ratios) / len(ratios))
     return min(max(w, low), high) if low <= mean <= high else 0.0
 
@@ -85,9 +87,47 @@ def ppo_token(new: float, old: float, advantage: float, low: float, high: float,
     return -smaller
 
 
-def aggregate(sequences: Sequence[Row], mode: str) -> float:
-    """Mean over all tokens of all sequences, or mean over sequences of their token means; empty ones do not count."""
+def policy_token(
+    loss_type: str, new: Row, old: Row, advantages: Row, i: int, low: float, high: float, dual: float | None
+) -> float:
+    """The loss of token i of a sequence whose loss tokens have these numbers."""
+    if loss_type == "ppo":
+        return ppo_token(new[i], old[i], advantages[i], low, high, dual)
+    if loss_type == "cispo":
+        ratio = math.exp(min(max(new[i] - old[i], -RATIO_LIMIT), RATIO_LIMIT))
+        return -min(max(ratio, 1 - low), 1 + high) * advantages[i] * new[i]
+    mean = math.fsum(n - o for n, o in zip(new, old, strict=True)) / len(new)
+    return ppo_token(mean, 0.0, advantages[i], low, high, dual)
+
+
+def aggregate(sequences: Sequence[Row], mode: str, length: int = 1) -> float:
+    """Mean over all tokens of all sequences, mean over sequences of their token means, or of their sums over `length`.
+
+    Empty sequences do not count.
+    """
     filled = [row for row in sequences if len(row) > 0]
+    if mode == "constant":
+        return math.fsum(v for row in filled for v in row) / (length * len(filled))
     if mode == "token":
         return math.fsum(v for row in filled for v in row) / sum(map(len, filled))
     return math.fsum(math.fsum(row) / len(row) for row in filled) / len(filled)
+
+
+def gae(rewards: Row, values: Row, action_mask: Sequence[bool], gamma: float, lambd: float) -> list[float]:
+    """A_t = sum over action tokens u >= t of (gamma lambda)^(actions between) delta_u."""
+    actions = [t for t, acts in enumerate(action_mask) if acts]
+    deltas = []
+    for place, t in enumerate(actions):
+        following = values[actions[place + 1]] if place + 1 < len(actions) else 0.0
+        deltas.append(rewards[t] + gamma * following - values[t])
+    result = [0.0] * len(action_mask)
+    for place, t in enumerate(actions):
+        result[t] = math.fsum((gamma * lambd) ** k * delta for k, delta in enumerate(deltas[place:]))
+    return result
+
+
+def value_token(value: float, old: float, target: float, clip: float | None) -> float:
+    errors = [(value - target) ** 2]
+    if clip is not None:
+        errors.append((old + min(max(value - old, -clip), clip) - target) ** 2)
+    return max(errors) / 2

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from openrlhf.types import Experience, Prompt, RewardOutcome, Rollout, RolloutGroup, Segment
+from openrlhf.types import Experience, Prompt, RewardOutcome, Rollout, RolloutGroup, Segment, Turn
 
 UNGRADED = RewardOutcome.ungraded("grader down")
 
@@ -14,6 +14,7 @@ def segment(
     action_mask: Sequence[int],
     loss_mask: Sequence[int] | None = None,
     logprobs: Sequence[float] | None = None,
+    turns: tuple[Turn, ...] = (),
 ) -> Segment:
     actions = np.array(action_mask, dtype=bool)
     given = np.full(len(actions), -1.0) if logprobs is None else np.array(logprobs)
@@ -23,6 +24,7 @@ def segment(
         loss_mask=actions if loss_mask is None else np.array(loss_mask, dtype=bool),
         logprobs=np.where(actions, given, 0.0).astype(np.float32),
         policy_versions=np.where(actions, 0, -1).astype(np.int32),
+        turns=turns,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from openrlhf.config.algo import AdvantageConfig
-from openrlhf.rl.correction import Correction, importance_weights, weight_metrics
+from openrlhf.rl.correction import CORRECTIONS, Correction, importance_weights, raw_weight_metrics, weight_metrics
 from openrlhf.rl.metrics import finalize
 from tests.unit.rl import reference
 
@@ -31,6 +31,8 @@ def weigh(kind, ratios=None, sequence=SEQUENCE, low=0.5, high=5.0):
         ("icepop", [0, 1, 0, 0, 0, 1, 0, 0], 0, 6),
         # The third sequence leaves; the weights of the others are truncated (SPEC 1.6: they must be).
         ("seq-mask-tis", [0.5, 1, 5, 5, 5, 1, 0, 0], 4, 2),
+        # Products 2, 64 and 128: inside, and twice over 5.
+        ("seq-tis", [2, 2, 2, 5, 5, 5, 5, 5], 5, 0),
     ],
 )
 def test_by_hand(kind, weights, clamped, masked):
@@ -63,6 +65,17 @@ def test_metrics_by_hand():
     )
 
 
+def test_thresholds_do_not_touch_what_is_logged_of_raw_weights():
+    assert raw_weight_metrics(weigh("tis")) == raw_weight_metrics(weigh("icepop", low=0.9, high=1.1))
+    # seq-tis: raw are the products, 2 three times, 64 three times, 128 twice: mean 454/8.
+    assert finalize(raw_weight_metrics(weigh("seq-tis")))["train/is_weight_mean"] == pytest.approx(454 / 8, rel=1e-5)
+
+
+def test_the_exponent_of_a_product_is_clamped():
+    found = weigh("seq-tis", [math.exp(15)] * 3, [0, 0, 0], high=math.inf)
+    assert found.weight.tolist() == pytest.approx([math.exp(20)] * 3, rel=1e-5)
+
+
 def test_equal_weights_have_a_full_effective_sample_size():
     assert finalize(weight_metrics(weigh("tis", [1.0] * 8)))["train/is_ess"] == pytest.approx(1.0)
 
@@ -73,7 +86,7 @@ def test_exponent_is_clamped():
     assert found.weight.item() == pytest.approx(math.exp(20), rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["tis", "icepop", "seq-mask-tis"])
+@pytest.mark.parametrize("kind", CORRECTIONS)
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
 def test_a_broken_ratio_shows(kind, broken):
     old = torch.tensor([broken, 0.0])
@@ -82,7 +95,7 @@ def test_a_broken_ratio_shows(kind, broken):
     assert found.weight[1] == 1.0
 
 
-@pytest.mark.parametrize("kind", ["tis", "icepop", "seq-mask-tis"])
+@pytest.mark.parametrize("kind", CORRECTIONS)
 @pytest.mark.parametrize("seed", range(10))
 def test_matches_the_reference(kind, seed):
     rng = np.random.default_rng(seed)
@@ -105,5 +118,5 @@ def test_from_config():
 
 
 def test_unknown_kind():
-    with pytest.raises(ValueError, match="'mis'"):
+    with pytest.raises(ValueError, match="'mis', one of tis, icepop, seq-mask-tis, seq-tis"):
         weigh("mis")
