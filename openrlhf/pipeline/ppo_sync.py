@@ -38,5 +38,5 @@ def train(job: Job) -> None:
 
 def is_evaluation_due(job: Job) -> bool:
     """After every eval.steps-th step, and after the last one where eval.at_start asks for both ends."""
-    every, last = job.config.eval.steps, job.step == job.length.steps
+    every, last = job.config.eval.steps, job.step == job.length.steps or job.loader.finished
     return (every > 0 and job.step % every == 0) or (last and job.config.eval.at_start)

@@ -12,6 +12,20 @@ from openrlhf.config.run import ClusterConfig
 from openrlhf.types import Prompt, SamplingParams
 
 
+class Answered:
+    """A Flight whose calls are answered in the order in which they were made; the answer is the ref itself."""
+
+    def __init__(self, work: str) -> None:
+        self.refs: list[int] = []
+
+    def add(self, ref: int, peer: str, seconds: float) -> None:
+        self.refs.append(ref)
+
+    def next(self) -> tuple[int, int]:
+        ref = self.refs.pop(0)
+        return ref, ref
+
+
 @pytest.fixture
 def calls(monkeypatch) -> list[tuple]:
     """Every remote call: (engine, method, arguments). A call's ref is its position in this list and its answer too."""
@@ -40,7 +54,7 @@ def calls(monkeypatch) -> list[tuple]:
             return actor(cls.started - 1)
 
     monkeypatch.setattr(engines, "EngineActor", Actors)
-    monkeypatch.setattr(engines, "as_completed", lambda refs, work, timeout: [(ref, ref) for ref in refs])
+    monkeypatch.setattr(engines, "Flight", Answered)
     monkeypatch.setattr(engines, "gather", lambda refs, work, timeout: list(refs))
     return made
 
@@ -71,6 +85,17 @@ def test_a_paused_batch_is_held_and_released_with_the_samples_of_each_engine(cal
     assert [call for call in calls if call[1] == "release"] == [(0, "release", 4), (1, "release", 3), (2, "release", 1)]
     # Only groups are results, not the answers to `release`.
     assert [calls[result][1] for result in results] == ["run_group"] * 4
+
+
+def test_a_prompt_that_joins_goes_where_the_fewest_samples_are_in_flight(calls):
+    engine_group = group(2)
+    engine_group.submit(requests([4, 2]))
+    assert engine_group.next_group() == 0  # the four of engine 0 are done
+    engine_group.submit(requests([1]))
+    assert calls[-1][:2] == (0, "run_group")
+    assert engine_group.in_flight == 2
+    assert [engine_group.next_group(), engine_group.next_group()] == [1, 2]
+    assert engine_group.in_flight == 0
 
 
 def test_scoring_seconds_are_those_since_the_last_lap_on_the_busiest_engine(calls, monkeypatch):

@@ -160,7 +160,28 @@ def test_a_reward_file_that_python_cannot_read_is_one_line(problems, workplace, 
     assert not line.endswith(": ")
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("http://", "http:///x", "http://:5000/x", "http://user@/x"),
+        *("http://host:abc/", "http://host:99999/", "http://host:0/", "http://[::1/", "https://a:80:80/"),
+        *("http://a b/", "http://a<b>/", "http://good:1,http://bad:port"),
+    ],
+)
+def test_a_malformed_address_is_refused_before_anything_starts(problems, address):
+    (line,) = problems({"reward.remote_url": address})
+    assert line.startswith("--reward.remote_url ")
+    assert "write it like http://host:5000/get_reward" in line
+
+
+def test_a_malformed_address_shows_no_password(problems):
+    (line,) = problems({"reward.remote_url": "http://user:secret@host:port/x"})
+    assert "secret" not in line
+
+
 def test_http_addresses_pass(resolved):
+    config = resolved({"reward.remote_url": "http://[::1]:5/x"}).config
+    assert config.reward.sources == ("http://[::1]:5/x",)
     config = resolved({"reward.remote_url": "http://a:1/x, https://b"}).config
     assert config.reward.sources == ("http://a:1/x", "https://b")
 

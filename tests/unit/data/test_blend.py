@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from openrlhf.data.blend import interleave, parse_probabilities
+from openrlhf.data.blend import expected_rows, interleave, parse_probabilities
 from openrlhf.data.errors import DataError
 from openrlhf.data.stable_random import permutation
 
@@ -52,3 +52,9 @@ def test_probabilities_are_read():
 def test_other_probabilities_are_refused(text):
     with pytest.raises(DataError, match="probabilities"):
         parse_probabilities(text, 2)
+
+
+def test_the_rows_of_a_blend_are_known_before_it_is_made():
+    # The set that takes longest: 1000 / 0.9 = 1111.1 and 10 / 0.1 = 100; then 1000 / 0.999 = 1001 and 10 / 0.001.
+    assert expected_rows([1000, 10], [0.9, 0.1]) == 1112
+    assert expected_rows([1000, 10], [0.999, 0.001]) == 10000
