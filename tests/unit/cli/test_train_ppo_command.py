@@ -4,17 +4,18 @@ import pytest
 import yaml
 
 from openrlhf.cli.train_ppo_ray import main
+from tests.models import make_tiny_tokenizer, tiny_llama_config
 
 
 @pytest.fixture
 def argv(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model/config.json").write_text("{}")
+    tiny_llama_config().save_pretrained(tmp_path / "model")
+    make_tiny_tokenizer().save_pretrained(tmp_path / "model")
     (tmp_path / "prompts.jsonl").write_text('{"input": "1+1"}\n')
     (tmp_path / "reward.py").write_text("def reward_func(queries, prompts, labels):\n    return [1.0]\n")
     line = "--actor.model_name_or_path model --data.prompt_dataset prompts.jsonl --reward.remote_url reward.py "
-    return [*line.split(), "--advantage_estimator", "reinforce", "--device", "cpu"]
+    return [*line.split(), "--advantage_estimator", "reinforce", "--device", "cpu", "--data.max_len", "1024"]
 
 
 def test_dry_run_prints_the_resolved_config_and_starts_nothing(argv, capsys, tmp_path):
@@ -26,6 +27,16 @@ def test_dry_run_prints_the_resolved_config_and_starts_nothing(argv, capsys, tmp
     assert config["ckpt"]["output_dir"] == str(tmp_path / "ckpt")
     assert printed.err == "warning: --advantage_estimator is the old name of --algo.advantage.estimator\n"
     assert not (tmp_path / "ckpt").exists()
+
+
+def test_dry_run_opens_the_inputs(argv, capsys, tmp_path):
+    (tmp_path / "prompts.jsonl").write_text('{"question": "1+1"}\n')
+    (tmp_path / "reward.py").write_text("def reward_func(queries, prompts, labels):\n    pass\nraise OSError('no')\n")
+    assert main([*argv, "--dry_run"]) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 2
+    assert any("no column 'input'" in line for line in errors)
+    assert any("OSError" in line for line in errors)
 
 
 def test_problems_are_one_line_each_and_exit_2(argv, capsys):

@@ -1,0 +1,92 @@
+"""Inputs are opened before any process starts, and every fault among them is one line."""
+
+import logging
+
+import pytest
+
+from openrlhf.config.errors import ConfigError
+from openrlhf.config.ppo import PPOConfig
+from openrlhf.config.schema import nest
+from openrlhf.pipeline.check import check_inputs
+from tests.models import make_tiny_tokenizer, tiny_llama_config
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model folder without weights, which nothing here loads."""
+    folder = tmp_path_factory.mktemp("model")
+    tiny_llama_config().save_pretrained(folder)
+    make_tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def flags(model, tmp_path):
+    (tmp_path / "prompts.jsonl").write_text('{"input": "abcd"}\n{"input": "abcdefghijkl"}\n{"input": "abcde"}\n')
+    (tmp_path / "reward.py").write_text("def reward_func(queries, prompts, labels):\n    return [1.0]\n")
+    return {
+        "actor.model_name_or_path": str(model),
+        "data.prompt_dataset": str(tmp_path / "prompts.jsonl"),
+        "reward.remote_url": str(tmp_path / "reward.py"),
+        "algo.advantage.estimator": "reinforce",
+        "algo.kl.init_coef": 0.0,
+    }
+
+
+def check(flags):
+    return check_inputs(PPOConfig.model_validate(nest(flags)))
+
+
+def test_good_inputs(flags, caplog):
+    with caplog.at_level(logging.WARNING):
+        inputs = check(flags)
+    assert [prompt.text for prompt in inputs.prompts] == ["abcd", "abcdefghijkl", "abcde"]
+    assert (inputs.eval_prompts, inputs.cut) == (None, frozenset())
+    assert caplog.text == ""
+
+
+def test_prompts_that_are_too_long_are_counted_and_told_once(flags, caplog):
+    # One token per character: 10 - 5 = 5 tokens of prompt, and the second has 12.
+    changes = {"data.max_len": 10, "rollout.max_new_tokens": 5, "eval.dataset": flags["data.prompt_dataset"]}
+    with caplog.at_level(logging.WARNING):
+        inputs = check(flags | changes)
+    assert inputs.cut == frozenset({1})
+    first, second = caplog.messages
+    assert first.startswith("1 of 3 prompts have more than the 5 tokens that --rollout.max_new_tokens 5 leaves")
+    assert "(the longest 12)" in first
+    assert second.startswith("1 of 3 evaluation prompts")
+
+
+def test_without_a_response_limit_a_prompt_leaves_one_token(flags):
+    assert check(flags | {"data.max_len": 12}).cut == frozenset({1})
+    assert check(flags | {"data.max_len": 13}).cut == frozenset()
+
+
+def test_all_faults_come_at_once(flags, tmp_path):
+    (tmp_path / "prompts.jsonl").write_text('{"input": "a"}\n{"question": "b"}\n')
+    (tmp_path / "reward.py").write_text("import no_such_module\n")
+    (tmp_path / "held_out.jsonl").write_text("not json\n")
+    (tmp_path / "critic").mkdir()
+    (tmp_path / "critic/config.json").write_text("{}")
+    changes = {
+        "eval.dataset": str(tmp_path / "held_out.jsonl"),
+        "algo.advantage.estimator": "gae",
+        "critic.model_name_or_path": str(tmp_path / "critic"),
+    }
+    with pytest.raises(ConfigError) as caught:
+        check(flags | changes)
+    problems = caught.value.problems
+    assert len(problems) == 4
+    for part in ("critic", "no_such_module", "prompts.jsonl:2", "held_out.jsonl:1"):
+        assert any(part in problem for problem in problems), part
+    assert all("\n" not in problem for problem in problems)
+
+
+def test_a_blend_of_very_uneven_shares_is_refused_at_once(flags, tmp_path):
+    """1000 rows at one in a billion would take 10^12 draws until they are used up."""
+    (tmp_path / "rare.jsonl").write_text('{"input": "x"}\n' * 1000)
+    both = f"{flags['data.prompt_dataset']},{tmp_path / 'rare.jsonl'}"
+    changes = {"data.prompt_dataset": both, "data.prompt_probs": "0.999999999,0.000000001", "data.max_samples": 10**12}
+    with pytest.raises(ConfigError, match="are drawn from 1003"):
+        check(flags | changes)
+    assert len(check(flags | changes | {"data.max_samples": 50}).prompts) == 50
