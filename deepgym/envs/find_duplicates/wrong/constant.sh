@@ -1,0 +1,1 @@
+echo "tree/a/c|tree/b"

@@ -1,0 +1,3 @@
+import sys
+
+print(" ".join(sys.stdin.read().split()[1:]))

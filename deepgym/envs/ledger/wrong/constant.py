@@ -1,0 +1,4 @@
+import sys
+
+for _ in sys.stdin:
+    print("ok")

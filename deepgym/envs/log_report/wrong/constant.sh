@@ -1,0 +1,3 @@
+echo "200 3"
+echo "bytes 22"
+echo "top /b 2"

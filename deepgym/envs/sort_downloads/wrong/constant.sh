@@ -1,0 +1,2 @@
+echo "txt 2"
+echo "none 1"

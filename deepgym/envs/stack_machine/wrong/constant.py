@@ -1,0 +1,1 @@
+print("error at line 1")

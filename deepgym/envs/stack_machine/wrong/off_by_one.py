@@ -1,0 +1,41 @@
+import sys
+
+NEEDS = {"add": 2, "sub": 2, "mul": 2, "mod": 2, "swap": 2, "dup": 1, "drop": 1, "store": 1, "jzero": 1, "print": 1}
+code = []
+for number, line in enumerate(sys.stdin.read().split("\n")):  # lines count from 0
+    words = line.split(";")[0].split()
+    if words:
+        code.append((words[0], words[1] if len(words) > 1 else None, number))
+labels = {name: place for place, (word, name, _) in enumerate(code) if word == "label"}
+stack, variables = [], {}
+place = 0
+while place < len(code) - 1:  # and the last instruction is not run
+    word, name, number = code[place]
+    place += 1
+    if len(stack) < NEEDS.get(word, 0) or (word == "mod" and stack[-1] == 0):
+        print(f"error at line {number}")
+        break
+    if word == "push":
+        stack.append(int(name))
+    elif word == "load":
+        stack.append(variables.get(name, 0))
+    elif word == "store":
+        variables[name] = stack.pop()
+    elif word in ("add", "sub", "mul", "mod"):
+        b, a = stack.pop(), stack.pop()
+        stack.append(a + b if word == "add" else a - b if word == "sub" else a * b if word == "mul" else a % b)
+    elif word == "dup":
+        stack.append(stack[-1])
+    elif word == "swap":
+        stack[-1], stack[-2] = stack[-2], stack[-1]
+    elif word == "drop":
+        stack.pop()
+    elif word == "jump":
+        place = labels[name]
+    elif word == "jzero":
+        if stack.pop() == 0:
+            place = labels[name]
+    elif word == "print":
+        print(stack.pop())
+    elif word == "halt":
+        break

@@ -1,0 +1,2 @@
+print("the 3")
+print("and 2")
