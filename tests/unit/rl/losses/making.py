@@ -52,6 +52,16 @@ def objectives(**settings):
             yield PolicyObjective(loss_type=loss_type, aggregation=aggregation, **settings)
 
 
+def corrected_objectives(**settings):
+    """`objectives`, and every correction with each kind of loss, over the aggregations in turn."""
+    yield from objectives(**settings)
+    for number, correction in enumerate(ALL_CORRECTIONS[1:]):
+        for loss_type in ("ppo", "cispo"):
+            aggregation = AGGREGATIONS[number % len(AGGREGATIONS)]
+            yield PolicyObjective(loss_type=loss_type, aggregation=aggregation, correction=correction, **settings)
+    yield PolicyObjective(loss_type="gspo", aggregation=AGGREGATIONS[1], correction=correction, **settings)
+
+
 def label(objective: PolicyObjective) -> str:
     kind = "" if objective.correction is None else f"-{objective.correction.kind}"
     return f"{objective.loss_type}-{objective.aggregation.mode}{kind}"

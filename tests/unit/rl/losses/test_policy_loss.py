@@ -14,7 +14,15 @@ from openrlhf.rl.losses.tokens import LossStreams
 from openrlhf.rl.metrics import finalize
 from openrlhf.types import StepTotals
 from tests.unit.rl import reference
-from tests.unit.rl.losses.making import AGGREGATIONS, ALL_CORRECTIONS, LENGTH, label, objectives, streams, totals
+from tests.unit.rl.losses.making import (
+    AGGREGATIONS,
+    ALL_CORRECTIONS,
+    LENGTH,
+    corrected_objectives,
+    label,
+    streams,
+    totals,
+)
 
 
 def test_metrics_by_hand():
@@ -81,13 +89,7 @@ def test_with_a_constant_length_kl_and_entropy_are_logged_per_token():
     assert (logged["train/kl"], logged["train/entropy"]) == pytest.approx((1.25, 2.0))
 
 
-EVERYTHING = [
-    objective
-    for correction in ALL_CORRECTIONS
-    for objective in objectives(
-        clip_high=0.3, entropy_coef=0.01, kl_estimator="k3", kl_in_loss=True, correction=correction
-    )
-]
+EVERYTHING = list(corrected_objectives(clip_high=0.3, entropy_coef=0.01, kl_estimator="k3", kl_in_loss=True))
 
 
 @pytest.mark.parametrize("objective", EVERYTHING, ids=label)
