@@ -70,3 +70,49 @@ class MergingTokenizer(FakeTokenizer):
 
     def decode(self, token_ids: Sequence[int], *args: Any, **kwargs: Any) -> str:
         return super().decode(token_ids, *args, **kwargs).replace(chr(self.MERGED), "xy")
+
+
+class ChatTokenizer(MergingTokenizer):
+    """With a chat template: `<role>content<eos>` per message, tools in front, the answer opened by `<assistant>`.
+
+    `<eos>` in text is the end token. `drop_reasoning`: the template cuts earlier answers after `</think>`, as those of
+    many reasoning models do.
+    """
+
+    chat_template = "in Python, below"
+
+    def __init__(self, *, drop_reasoning: bool = False) -> None:
+        self.drop_reasoning = drop_reasoning
+
+    def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        return super().__call__(text.replace("<eos>", "\0"), add_special_tokens)
+
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Any = None,
+        tokenize: bool = False,
+        add_generation_prompt: bool = False,
+    ) -> str:
+        assert not tokenize
+        if messages[0]["role"] == "tool":
+            raise RuntimeError("a tool speaks first")
+        last = len(messages) - 1
+        text = "".join(f"[{tool['function']['name']}]" for tool in tools or ())
+        text += "".join(self._message(message, number < last) for number, message in enumerate(messages))
+        return text + ("<assistant>" if add_generation_prompt else "")
+
+    def _message(self, message: Mapping[str, Any], earlier: bool) -> str:
+        content = message["content"]
+        if self.drop_reasoning and earlier and message["role"] == "assistant":
+            content = content.rpartition("</think>")[2]
+        calls = "".join(f"<tool_call>{call['function']}</tool_call>" for call in message.get("tool_calls", ()))
+        return f"<{message['role']}>{content}{calls}<eos>\n"
+
+
+def quick_client(base_url: str) -> Any:
+    """The official client without certificates, whose loading takes most of a short test."""
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+    http = DefaultAsyncHttpxClient(verify=False)
+    return AsyncOpenAI(base_url=base_url, api_key="unused", max_retries=0, timeout=20, http_client=http)

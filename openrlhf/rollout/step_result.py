@@ -68,7 +68,7 @@ def read_step(raw: Any, current: SamplingParams, source: str, tally: Tally) -> S
         feedback=_text(answer.get("environment_feedback") or "", "environment_feedback", where),
         sampling=adopt(current, answer.get("sampling_params"), where),
         images=_images(answer.get("environment_images")),
-        extra_logs=_logs(answer.get("extra_logs"), where, tally),
+        extra_logs=read_logs(answer.get("extra_logs"), where, tally),
     )
 
 
@@ -114,7 +114,8 @@ def _images(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-def _logs(logs: Any, where: str, tally: Tally) -> dict[str, float]:
+def read_logs(logs: Any, where: str, tally: Tally) -> dict[str, float]:
+    """The numbers of `extra_logs`; AgentReturnError where it is no mapping."""
     if logs is None:
         return {}
     if not isinstance(logs, Mapping):

@@ -1,12 +1,14 @@
 """The public agent API under its documented path.
 
-`MultiTurnAgentExecutor` runs an `AgentInstanceBase` per sample; `AgentExecutorBase` leaves the whole episode to its
-subclass, which builds a `Trajectory` with `EpisodeTokens`. docs/agents.md is the guide.
+`MultiTurnAgentExecutor` runs an `AgentInstanceBase` per sample, `OpenAIServerAgentExecutor` a program that talks to an
+OpenAI-style address; `AgentExecutorBase` leaves the whole episode to its subclass, which builds a `Trajectory` with
+`EpisodeTokens`. docs/agents.md is the guide.
 """
 
 from openrlhf.rollout.agent import AgentExecutorBase, AgentInstanceBase
 from openrlhf.rollout.episode_tokens import EpisodeTokens
 from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
+from openrlhf.rollout.openai_server.executor import OpenAIServerAgentExecutor
 from openrlhf.rollout.single_turn import SingleTurnExecutor as SingleTurnAgentExecutor
 from openrlhf.types import Completion, RewardOutcome, SamplingParams, Segment, Trajectory
 
@@ -16,6 +18,7 @@ __all__ = [
     "Completion",
     "EpisodeTokens",
     "MultiTurnAgentExecutor",
+    "OpenAIServerAgentExecutor",
     "RewardOutcome",
     "SamplingParams",
     "Segment",

@@ -1,0 +1,197 @@
+"""The HTTP side: an aiohttp server on this machine's loopback, on the engine's own event loop.
+
+GET  /health
+GET  /v1/models
+POST /tokenize
+POST /v1/chat/completions          the session is the body's `session_id`, or none is kept
+POST /sessions/ID/v1/chat/completions     the session is in the address, for clients that cannot add a field
+"""
+
+import json
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from openrlhf.interfaces import LLMEngine
+from openrlhf.rollout.agent_sampling import own_copy
+from openrlhf.rollout.openai_server.session import Session, Sessions
+from openrlhf.rollout.openai_server.template import ChatTemplate
+from openrlhf.rollout.openai_server.tool_calls import split_tool_calls
+from openrlhf.rollout.openai_server.wire import ChatRequest, Reply, TokenizeRequest, tools_key
+from openrlhf.rollout.seeds import turn_seed
+from openrlhf.types import Completion, SamplingParams
+
+HOST = "127.0.0.1"
+MAX_BODY = 64 * 2**20  # bytes
+
+
+class AgentServer:
+    """Serves one engine. `sessions` are opened and read by whoever runs the agents."""
+
+    def __init__(
+        self, engine: LLMEngine, tokenizer: Any, max_length: int, model: str = "policy", idle_s: float = 3600.0
+    ) -> None:
+        self.sessions = Sessions(idle_s)
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._max_length = max_length
+        self._model = model
+        self._runner: web.AppRunner | None = None
+        self._port = 0
+
+    async def start(self) -> None:
+        app = web.Application(client_max_size=MAX_BODY, middlewares=[_json_errors])
+        app.router.add_get("/health", self._health)
+        for prefix in ("", "/sessions/{session_id}"):
+            app.router.add_get(f"{prefix}/v1/models", self._models)
+            app.router.add_post(f"{prefix}/v1/chat/completions", self._chat)
+        app.router.add_post("/tokenize", self._tokenize)
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, HOST, 0)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+
+    async def close(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self._port}"
+
+    def base_url(self, session_id: str) -> str:
+        """What an OpenAI client takes as its `base_url` to talk inside one session."""
+        return f"{self.address}/sessions/{session_id}/v1"
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "ok", "sessions": len(self.sessions)})
+
+    async def _models(self, _: web.Request) -> web.Response:
+        model = {"id": self._model, "object": "model", "created": 0, "owned_by": "openrlhf"}
+        return web.json_response({"object": "list", "data": [model | {"max_model_len": self._max_length}]})
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        asked = TokenizeRequest.model_validate(await _json(request))
+        template = ChatTemplate(self._tokenizer, asked.tools or ())
+        text = asked.prompt
+        if asked.messages is not None:
+            text = template.render(asked.messages, open_answer=asked.add_generation_prompt)
+        ids = template.ids(text or "")
+        return web.json_response({"tokens": ids, "count": len(ids), "max_model_len": self._max_length})
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        asked = ChatRequest.model_validate(await _json(request))
+        session_id = request.match_info.get("session_id") or asked.session_id
+        session = self._new_session() if session_id is None else self.sessions.use(session_id, self._new_session)
+        async with session.lock:
+            reply = await self._answer(session, asked)
+        if not asked.stream:
+            return web.json_response(reply.body())
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+        await response.prepare(request)
+        for event in reply.events(bool(asked.stream_options and asked.stream_options.include_usage)):
+            await response.write(event.encode())
+        await response.write_eof()
+        return response
+
+    def _new_session(self) -> Session:
+        return Session(SamplingParams(), self._max_length)
+
+    async def _answer(self, session: Session, asked: ChatRequest) -> Reply:
+        """Sample one answer; the session changes only where there is one."""
+        template = ChatTemplate(self._tokenizer, asked.offered_tools)
+        trace, added = session.trace_for(template, asked.messages, tools_key(asked.offered_tools))
+        ids = [*trace.tokens.ids, *added]
+        if len(ids) >= session.max_length:
+            session.truncated = True
+            raise _Refused(
+                f"the conversation has {len(ids)} tokens, the context {session.max_length}", "context_length_exceeded"
+            )
+        sampling = _sampling(session, asked, session.max_length - len(ids))
+        try:
+            completion = await self._engine.generate(ids, sampling)
+        except Exception as error:
+            session.failure = error
+            raise
+        session.commit(trace, asked.messages, added)
+        reply = self._reply(template, asked, ids, completion, sampling.stop)
+        trace.answer(completion, reply.message())
+        session.num_answers += 1
+        session.truncated = completion.finish_reason == "length"
+        session.aborted = session.aborted or completion.finish_reason == "aborted"
+        return reply
+
+    def _reply(
+        self, template: ChatTemplate, asked: ChatRequest, ids: list[int], completion: Completion, stops: tuple[str, ...]
+    ) -> Reply:
+        sampled = completion.token_ids.tolist()
+        text = template.text(sampled, special=False)
+        stop = next((stop for stop in stops if text.endswith(stop)), "")
+        text = text[: len(text) - len(stop)]
+        content, calls = split_tool_calls(text) if asked.offered_tools else (text, [])
+        return Reply(
+            id=f"chatcmpl-{uuid.uuid4().hex[:24]}",
+            model=asked.model or self._model,
+            content=content,
+            tool_calls=calls,
+            prompt_ids=ids,
+            completion=completion,
+            token_texts=[template.text([token], special=True) for token in sampled] if asked.logprobs else [],
+            with_logprobs=bool(asked.logprobs),
+        )
+
+
+def _sampling(session: Session, asked: ChatRequest, room: int) -> SamplingParams:
+    """The session's parameters with what the request names, and at most `room` tokens."""
+    base = own_copy(session.sampling)
+    wanted = asked.max_completion_tokens or asked.max_tokens or base.max_tokens
+    return replace(
+        base,
+        max_tokens=room if wanted is None else min(wanted, room),
+        temperature=base.temperature if asked.temperature is None else asked.temperature,
+        top_p=base.top_p if asked.top_p is None else asked.top_p,
+        stop=asked.stops or base.stop,
+        seed=turn_seed(base.seed, session.num_answers) if asked.seed is None else asked.seed,
+    )
+
+
+class _Refused(ValueError):
+    """A request that cannot be served, with OpenAI's code for it."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+async def _json(request: web.Request) -> Any:
+    try:
+        return await request.json()
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"the body is no JSON: {error}") from error
+
+
+@web.middleware
+async def _json_errors(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Errors in OpenAI's form: the caller's with status 400, the engine's with 503."""
+    try:
+        return await handler(request)
+    except web.HTTPException:
+        raise
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return _error(400, f"{where}: {first['msg']}" if where else str(first["msg"]), "invalid_request_error")
+    except ValueError as error:
+        return _error(400, str(error), error.code if isinstance(error, _Refused) else "invalid_request_error")
+    except Exception as error:
+        return _error(503, f"{type(error).__name__}: {error}", "engine_error")
+
+
+def _error(status: int, message: str, code: str) -> web.Response:
+    kind = "invalid_request_error" if status == 400 else "server_error"
+    return web.json_response({"error": {"message": message, "type": kind, "code": code, "param": None}}, status=status)

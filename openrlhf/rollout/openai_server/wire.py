@@ -1,0 +1,170 @@
+"""The bodies of the chat endpoint: what a request may hold, and the answers in the form the `openai` client reads.
+
+A parameter that would change what is sampled and that the engine does not have is refused; those that change nothing
+(`user`, `store`, `metadata`, `parallel_tool_calls`, ...) pass.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from openrlhf.rollout.openai_server.messages import Message, ToolCall
+from openrlhf.types import Completion
+
+# name -> the values at which the parameter asks for nothing
+_NOT_OFFERED: dict[str, tuple[Any, ...]] = {
+    "presence_penalty": (None, 0),
+    "frequency_penalty": (None, 0),
+    "repetition_penalty": (None, 1),
+    "top_k": (None, 0, -1),
+    "min_p": (None, 0),
+    "top_logprobs": (None, 0),
+    "response_format": (None, {"type": "text"}),
+    "functions": (None, []),
+    "function_call": (None, "none"),
+    "logit_bias": (None, {}),
+}
+
+
+class StreamOptions(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    include_usage: bool = False
+
+
+class ChatRequest(BaseModel):
+    """A request to /v1/chat/completions. `session_id` is our own field (`extra_body` of the client)."""
+
+    model_config = ConfigDict(extra="allow")
+    messages: list[Message] = Field(min_length=1)
+    model: str = ""
+    session_id: str | None = None
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    temperature: float | None = Field(None, ge=0)
+    top_p: float | None = Field(None, gt=0, le=1)
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    n: Literal[1] | None = 1
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    logprobs: bool | None = False
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: Literal["auto", "none"] | None = None
+
+    @model_validator(mode="after")
+    def _refuse_what_is_not_offered(self) -> "ChatRequest":
+        for name, value in (self.model_extra or {}).items():
+            if name in _NOT_OFFERED and value not in _NOT_OFFERED[name]:
+                raise ValueError(f"{name} is not supported by this server")
+        for message in self.messages:
+            _ = message.text  # refuses parts that are no text
+        return self
+
+    @property
+    def offered_tools(self) -> list[dict[str, Any]]:
+        return [] if self.tool_choice == "none" else self.tools or []
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+
+class TokenizeRequest(BaseModel):
+    """A request to /tokenize: a conversation, or plain text."""
+
+    model_config = ConfigDict(extra="ignore")
+    messages: list[Message] | None = None
+    prompt: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    add_generation_prompt: bool = True
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "TokenizeRequest":
+        if (self.messages is None) == (self.prompt is None):
+            raise ValueError("give either messages or prompt")
+        return self
+
+
+class Reply(BaseModel):
+    """What one chat request is answered with."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    id: str
+    model: str
+    content: str
+    tool_calls: list[ToolCall]
+    prompt_ids: list[int]
+    completion: Completion
+    token_texts: list[str]  # of the sampled ids, for `logprobs`
+    with_logprobs: bool
+
+    @property
+    def finish_reason(self) -> str:
+        return "tool_calls" if self.tool_calls else str(self.completion.finish_reason)
+
+    def message(self) -> Message:
+        return Message(role="assistant", content=self.content, tool_calls=self.tool_calls or None)
+
+    def body(self) -> dict[str, Any]:
+        """A chat.completion, with the exact ids beside it."""
+        message: dict[str, Any] = {"role": "assistant", "content": self._content()}
+        if self.tool_calls:
+            message["tool_calls"] = [call.model_dump() for call in self.tool_calls]
+        choice = {"index": 0, "message": message, "finish_reason": self.finish_reason, "logprobs": self._logprobs()}
+        return {
+            **self._head("chat.completion"),
+            "choices": [choice],
+            "usage": self._usage(),
+            "token_ids": {"prompt": self.prompt_ids, "completion": self.completion.token_ids.tolist()},
+        }
+
+    def events(self, with_usage: bool) -> Iterator[str]:
+        """The same as server-sent events: role, content, tool calls, the end."""
+        yield self._event({"role": "assistant", "content": ""})
+        if self.content:
+            yield self._event({"content": self.content}, logprobs=self._logprobs())
+        for index, call in enumerate(self.tool_calls):
+            yield self._event({"tool_calls": [{"index": index, **call.model_dump()}]})
+        yield self._event({}, self.finish_reason)
+        if with_usage:
+            yield _data({**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()})
+        yield "data: [DONE]\n\n"
+
+    def _event(self, delta: dict[str, Any], finish_reason: str | None = None, logprobs: Any = None) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": logprobs}
+        return _data({**self._head("chat.completion.chunk"), "choices": [choice]})
+
+    def _content(self) -> str | None:
+        return None if self.tool_calls and not self.content else self.content
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": int(time.time()), "model": self.model}
+
+    def _usage(self) -> dict[str, int]:
+        prompt, sampled = len(self.prompt_ids), len(self.completion.token_ids)
+        return {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
+
+    def _logprobs(self) -> dict[str, Any] | None:
+        if not self.with_logprobs:
+            return None
+        tokens = zip(
+            self.token_texts, self.completion.token_ids.tolist(), self.completion.logprobs.tolist(), strict=True
+        )
+        return {
+            "content": [
+                {"token": text, "token_id": token, "logprob": logprob, "bytes": None, "top_logprobs": []}
+                for text, token, logprob in tokens
+            ]
+        }
+
+
+def tools_key(tools: Sequence[dict[str, Any]]) -> str:
+    """Equal for equal tools: they are part of the prompt."""
+    return json.dumps(list(tools), sort_keys=True)
+
+
+def _data(body: dict[str, Any]) -> str:
+    return f"data: {json.dumps(body)}\n\n"

@@ -1,0 +1,193 @@
+"""The wire, as the official `openai` client and a plain HTTP client see it."""
+
+import aiohttp
+import openai
+import pytest
+
+from openrlhf.rollout.errors import EngineDead
+from tests.agent_fakes import quick_client
+from tests.fakes import completion
+
+HELLO = [{"role": "user", "content": "hello"}]
+ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
+CALL = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
+
+
+async def test_an_answer_has_text_usage_and_the_exact_ids(talk):
+    async with talk(lambda call: completion("hi")) as t:
+        answer = await t.say(HELLO)
+    assert answer.choices[0].message.content == "hi"
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.choices[0].logprobs is None
+    prompt = "<user>hello<eos>\n<assistant>"
+    assert t.prompts() == [prompt]
+    ids = t.engine.calls[0].prompt_token_ids
+    assert answer.model_extra["token_ids"] == {"prompt": ids, "completion": [ord("h"), ord("i"), 0]}
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (len(ids), 3)
+
+
+async def test_parameters_reach_the_engine_over_the_sessions_own(talk):
+    async with talk(lambda call: completion("hi")) as t:
+        await t.say(HELLO)
+        await t.say(HELLO, temperature=0, top_p=0.5, max_tokens=3, stop=["END"], seed=9)
+        await t.say(HELLO, max_completion_tokens=9999, stop="END")
+    first, second, third = (call.sampling for call in t.engine.calls)
+    assert (first.temperature, first.top_p, first.max_tokens, first.stop, first.seed) == (0.7, 1.0, 50, (), None)
+    assert (second.temperature, second.top_p, second.max_tokens) == (0, 0.5, 3)
+    assert (second.stop, second.seed) == (("END",), 9)
+    assert third.max_tokens == 400 - len(t.engine.calls[2].prompt_token_ids)
+    assert third.stop == ("END",)
+    assert (t.session.sampling.temperature, t.session.sampling.max_tokens) == (0.7, 50)
+
+
+async def test_the_stop_string_is_sampled_but_not_shown(talk):
+    async with talk(lambda call: completion("42END", eos=False, finish_reason="stop")) as t:
+        answer = await t.say(HELLO, stop=["END"])
+    assert answer.choices[0].message.content == "42"
+    assert len(answer.model_extra["token_ids"]["completion"]) == 5
+
+
+async def test_a_length_end_is_said_and_truncates(talk):
+    async with talk(lambda call: completion("hi", eos=False)) as t:
+        answer = await t.say(HELLO)
+    assert answer.choices[0].finish_reason == "length"
+    assert t.session.truncated
+
+
+async def test_logprobs_come_with_their_tokens(talk):
+    async with talk(lambda call: completion("hi")) as t:
+        answer = await t.say(HELLO, logprobs=True)
+    tokens = answer.choices[0].logprobs.content
+    assert [(token.token, token.logprob) for token in tokens] == [("h", -0.5), ("i", -1.0), ("<eos>", -1.5)]
+
+
+async def test_tool_calls_are_taken_out_of_the_text(talk):
+    async with talk(lambda call: completion("I add. " + CALL)) as t:
+        answer = await t.say(HELLO, tools=[ADD])
+        plain = await t.say(HELLO)
+        none = await t.say(HELLO, tools=[ADD], tool_choice="none")
+    (call,) = answer.choices[0].message.tool_calls
+    assert (call.function.name, call.function.arguments) == ("add", '{"a": 1, "b": 2}')
+    assert answer.choices[0].message.content == "I add."
+    assert answer.choices[0].finish_reason == "tool_calls"
+    assert plain.choices[0].message.content == "I add. " + CALL
+    assert none.choices[0].message.tool_calls is None
+    assert t.prompts()[0].startswith("[add]<user>")
+    assert t.prompts()[2].startswith("<user>")
+
+
+@pytest.mark.parametrize("text", ['<tool_call>{"name": "add"</tool_call>', '<tool_call>{"arguments": {}}</tool_call>'])
+async def test_a_malformed_tool_call_stays_text(talk, text):
+    async with talk(lambda call: completion(text)) as t:
+        answer = await t.say(HELLO, tools=[ADD])
+    assert answer.choices[0].message.content == text
+    assert answer.choices[0].message.tool_calls is None
+
+
+@pytest.mark.parametrize("tools", [None, [ADD]])
+async def test_streaming_says_the_same(talk, tools):
+    async with talk(lambda call: completion("I add. " + CALL if tools else "hi")) as t:
+        options = {"tools": tools} if tools else {}
+        stream = await t.say(HELLO, stream=True, stream_options={"include_usage": True}, **options)
+        chunks = [chunk async for chunk in stream]
+    deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
+    assert "".join(delta.content or "" for delta in deltas) == ("I add." if tools else "hi")
+    calls = [call for delta in deltas for call in delta.tool_calls or ()]
+    assert [call.function.name for call in calls] == (["add"] if tools else [])
+    assert chunks[-2].choices[0].finish_reason == ("tool_calls" if tools else "stop")
+    assert chunks[-1].usage.prompt_tokens == len(t.engine.calls[0].prompt_token_ids)
+    assert t.session.segments()[0].num_actions == len(t.session.traces[0].tokens) - len(
+        t.engine.calls[0].prompt_token_ids
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 2}, "n: Input should be 1"),
+        ({"presence_penalty": 0.5}, "presence_penalty is not supported"),
+        ({"logprobs": True, "top_logprobs": 3}, "top_logprobs is not supported"),
+        ({"response_format": {"type": "json_object"}}, "response_format is not supported"),
+        ({"tools": [ADD], "tool_choice": "required"}, "tool_choice: Input should be 'auto' or 'none'"),
+        ({"extra_body": {"top_k": 5}}, "top_k is not supported"),
+        ({"temperature": -1}, "temperature: Input should be greater than or equal to 0"),
+    ],
+)
+async def test_what_is_not_offered_is_refused_by_name(talk, options, message):
+    async with talk(lambda call: completion("hi")) as t:
+        with pytest.raises(openai.BadRequestError) as refusal:
+            await t.say(HELLO, **options)
+    assert message in str(refusal.value)
+    assert t.engine.calls == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        ([], "messages: List should have at least 1 item"),
+        ([{"role": "king", "content": "hi"}], "messages.0.role"),
+        ([{"role": "tool", "content": "3"}], "the chat template refused the messages: a tool speaks first"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "image_url are not supported, only text"),
+    ],
+)
+async def test_bad_messages_are_refused(talk, messages, message):
+    async with talk(lambda call: completion("hi")) as t:
+        with pytest.raises(openai.BadRequestError) as refusal:
+            await t.say(messages)
+    assert message in str(refusal.value)
+
+
+async def test_text_parts_are_joined(talk):
+    async with talk(lambda call: completion("hi")) as t:
+        await t.say([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])
+    assert t.prompts() == ["<user>ab<eos>\n<assistant>"]
+
+
+async def test_a_conversation_that_fills_the_context_is_refused_and_truncates(talk):
+    async with talk(lambda call: completion("hi"), max_length=20) as t:
+        with pytest.raises(openai.BadRequestError) as refusal:
+            await t.say(HELLO)
+    assert refusal.value.code == "context_length_exceeded"
+    assert t.session.truncated
+    assert t.session.segments() == ()
+
+
+async def test_a_dead_engine_is_the_servers_fault_and_remembered(talk):
+    async with talk(lambda call: EngineDead("vLLM engine 0 is dead")) as t:
+        with pytest.raises(openai.InternalServerError, match="vLLM engine 0 is dead"):
+            await t.say(HELLO)
+    assert isinstance(t.session.failure, EngineDead)
+    assert t.session.traces == []
+
+
+async def test_the_other_endpoints(talk):
+    async with talk(lambda call: completion("hi")) as t, aiohttp.ClientSession() as http:
+        models = await t.client.models.list()
+        assert [model.id for model in models.data] == ["policy"]
+        async with http.get(f"{t.server.address}/health") as response:
+            assert (await response.json())["status"] == "ok"
+        async with http.post(f"{t.server.address}/tokenize", json={"messages": HELLO}) as response:
+            body = await response.json()
+        assert body["count"] == len(body["tokens"])
+        assert body["max_model_len"] == 400
+        await t.say(HELLO)
+        assert t.engine.calls[0].prompt_token_ids == body["tokens"]
+        async with http.post(f"{t.server.address}/tokenize", json={"prompt": "xy"}) as response:
+            assert (await response.json())["count"] == 1
+        async with http.post(f"{t.server.address}/tokenize", json={}) as response:
+            assert (response.status, (await response.json())["error"]["message"]) == (
+                400,
+                "Value error, give either messages or prompt",
+            )
+        async with http.post(f"{t.server.address}/v1/chat/completions", data=b"{") as response:
+            assert response.status == 400
+
+
+async def test_without_a_session_nothing_is_kept(talk):
+    async with talk(lambda call: completion("hi")) as t:
+        client = quick_client(f"{t.server.address}/v1")
+        async with client:
+            await client.chat.completions.create(model="policy", messages=HELLO)
+            await client.chat.completions.create(model="policy", messages=HELLO, extra_body={"session_id": "s"})
+    assert len(t.server.sessions) == 1
+    assert len(t.session.traces) == 1
