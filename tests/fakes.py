@@ -164,7 +164,7 @@ class FakeEngineGroup:
         self.log.append("generate paused" if paused else "generate")
         self.flight += requests
 
-    def next_group(self) -> FakeGroupResult:
+    def next_group(self, within: float | None = None) -> FakeGroupResult:
         request = self.flight.pop(self.done_first)
         self.finished.append(request.group_id)
         rollouts = tuple(self._rollout(request, index) for index in range(request.n))

@@ -73,14 +73,17 @@ class EngineGroup:
             for actor, name, count in zip(self._actors, self._names, held, strict=True):
                 self._flight.add(actor.release.remote(count), name, self._cluster.rollout_timeout)
 
-    def next_group(self) -> Any:
-        """The next GroupResult, as its last sample is scored.
+    def next_group(self, within: float | None = None) -> Any:
+        """The next GroupResult, as its last sample is scored; None if no call is answered `within` so many seconds.
 
         Raises:
             PeerTimeout: a group was not done `cluster.rollout_timeout` seconds after its start; PeerDied; RewardError.
         """
         while True:
-            ref, result = self._flight.next()
+            answer = self._flight.next(within)
+            if answer is None:
+                return None
+            ref, result = answer
             if ref in self._groups:
                 index, samples = self._groups.pop(ref)
                 self._loads[index] -= samples

@@ -31,14 +31,18 @@ class Flight:
         """A call of `peer` that must be answered within so many seconds from now."""
         self._calls[ref] = _Call(peer, seconds, time.monotonic() + seconds)
 
-    def next(self) -> tuple[Any, Any]:
-        """(ref, result) of the first call to be answered.
+    def next(self, within: float | None = None) -> tuple[Any, Any] | None:
+        """(ref, result) of the first call to be answered; None if none was `within` so many seconds.
 
         Raises:
             PeerTimeout: a call is past its deadline; PeerDied; or what a peer raised.
         """
         late = min(self._calls.values(), key=lambda call: call.deadline)
-        ready, _ = ray.wait(list(self._calls), num_returns=1, timeout=max(0.0, late.deadline - time.monotonic()))
+        left = max(0.0, late.deadline - time.monotonic())
+        patience = left if within is None else min(left, within)
+        ready, _ = ray.wait(list(self._calls), num_returns=1, timeout=patience)
+        if not ready and patience < left:
+            return None
         if not ready:
             raise PeerTimeout(late.peer, self._work, late.seconds)
         (ref,) = ready

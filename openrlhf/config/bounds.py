@@ -87,6 +87,8 @@ BOUNDS: dict[str, _Bound] = {
     "train.max_steps": _AT_LEAST_1,
     "train.seed": _SEED,
     "train.max_tokens_per_gpu": _AT_LEAST_1,
+    "train.async_queue_size": _AT_LEAST_1,
+    "train.max_staleness": _NOT_NEGATIVE,
     "train.ema_beta": _BELOW_1,
     "ckpt.save_steps": _NEVER_OR_EVERY,
     "ckpt.max_num": _AT_LEAST_1,

@@ -72,6 +72,11 @@ IDLE = (
         lambda c: not (c.ckpt.saves or c.ckpt.load_enable),
         "no checkpoint is saved or loaded: --ckpt.save_steps is not set",
     ),
+    Idle(
+        ("train.async_queue_size", "train.max_staleness"),
+        lambda c: not c.train.async_enable,
+        "--train.async_enable is off, so every sample is trained on by the policy that made it",
+    ),
     Idle(("train.ema_beta",), lambda c: not c.train.enable_ema, "--train.enable_ema is off"),
     Idle(
         ("reward.overlong_penalty_factor",),

@@ -23,7 +23,13 @@ from openrlhf.config.outputs import resolve_outputs
 from openrlhf.config.placement import resolve_placement
 from openrlhf.config.planned import refused
 from openrlhf.config.ppo import PPOConfig
-from openrlhf.config.rules import resolve_algorithm, resolve_batches, resolve_lengths, resolve_logging
+from openrlhf.config.rules import (
+    resolve_algorithm,
+    resolve_batches,
+    resolve_lengths,
+    resolve_logging,
+    resolve_pipeline,
+)
 from openrlhf.config.shaping_rules import resolve_shaping
 
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray for the command of a submitted job
@@ -57,6 +63,7 @@ def resolve(
     in_bounds = check_bounds(draft)
     check_optimisers(draft)
     resolve_device(draft)
+    resolve_pipeline(draft)
     resolve_logging(draft, environ.get("WANDB_API_KEY"))
     asked = config.model_copy(update={"device": draft.config.device, "logger": draft.config.logger})
     warn_idle(draft, asked)

@@ -78,18 +78,38 @@ def resolve_batches(draft: Draft) -> None:
     if not train.dynamic_batch_enable:
         _micro_batches(draft, samples, ranks)
     generate = rollout.vllm_generate_batch_size
-    if generate is not None and generate > rollout.batch_size:
+    if generate is not None and generate > rollout.batch_size and not train.async_enable:
         draft.problem(
             f"--rollout.vllm_generate_batch_size {generate}: more than --rollout.batch_size {rollout.batch_size} is "
-            "oversampling, which needs --train.async_enable; leave it out"
+            "oversampling, which needs --train.async_enable"
         )
     elif generate is not None and generate < rollout.batch_size:
         draft.problem(
             f"--rollout.vllm_generate_batch_size {generate}: below --rollout.batch_size {rollout.batch_size}; "
             "leave it out"
         )
-    else:
+    elif generate is None:
         draft.set("rollout.vllm_generate_batch_size", rollout.batch_size)
+
+
+def resolve_pipeline(draft: Draft) -> None:
+    """What does not go together with asynchronous training."""
+    config = draft.config
+    if not config.train.async_enable:
+        return
+    if config.train.full_determinism_enable:
+        draft.problem(
+            "--train.full_determinism_enable with --train.async_enable: what is trained when then depends on timing; "
+            "choose one of them"
+        )
+    if config.train.colocate_all and config.device == "cuda":
+        draft.problem(
+            "--train.colocate_all with --train.async_enable: engines and trainers are busy at the same time, so they "
+            "need GPUs of their own; use --train.colocate_actor_ref"
+        )
+    if config.vllm.enable_sleep:
+        draft.warn("--vllm.enable_sleep is switched off: with --train.async_enable the engines never rest")
+        draft.set("vllm.enable_sleep", False)
 
 
 def _micro_batches(draft: Draft, samples: int, ranks: int) -> None:

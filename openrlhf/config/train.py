@@ -38,13 +38,14 @@ class TrainConfig(Section):
     """Python file with a class `AgentExecutor` that runs and rewards the episodes (docs/agents.md). None: one response
     per prompt, rewarded by reward.remote_url or reward.model_name_or_path."""
     async_enable: bool = False
-    """Generate and train at the same time."""
+    """Generate and train at the same time: samples are trained on some updates after they were made."""
     async_queue_size: int = 1
-    """Rollouts that may wait between generation and training."""
+    """How far generation may be ahead of training, in rollout batches, samples in flight included."""
     partial_rollout_enable: bool = False
     """Push weights while samples are in flight; such samples mix policy versions."""
     max_staleness: int | None = None
-    """Policy versions that a sample may lag behind when it is trained on. None: no limit."""
+    """Updates that may lie between a sample and the step that trains on it; an older one is dropped, its prompt drawn
+    once more. None: no limit."""
     enable_ema: bool = False
     """Keep an exponential moving average of the actor's weights."""
     ema_beta: float = 0.992

@@ -66,6 +66,10 @@ class PromptLoader:
         self._position += len(drawn)
         return [self._prompts[index] for index in drawn.tolist()]
 
+    def prompt(self, prompt_id: int) -> Prompt:
+        """The prompt of that number, whether drawn or not."""
+        return self._prompts[prompt_id]
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "version": _VERSION,

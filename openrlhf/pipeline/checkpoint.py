@@ -9,9 +9,10 @@ CHECKPOINTS/global_step6/hf/           with ckpt.save_hf: the policy in Hugging 
 
 import json
 import logging
+import pickle
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from openrlhf.config.yaml_file import read_yaml, to_yaml
 from openrlhf.pipeline.checkpoint_store import Checkpoint, CheckpointError, CheckpointStore
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.same_run import compare
+from openrlhf.pipeline.snapshot import Snapshot
+from openrlhf.pipeline.work_buffer import Waiting
 
 logger = logging.getLogger(__name__)
 
@@ -31,69 +34,49 @@ logger = logging.getLogger(__name__)
 class Checkpoints:
     """Decides when the run is saved, and saves it."""
 
-    def __init__(self, ckpt: CkptConfig) -> None:
-        self._ckpt = ckpt
-        self._store = CheckpointStore(Path(ckpt.path), ckpt.max_num, ckpt.max_mem)
-        self._at_rest: dict[str, Any] | None = None  # the job after its last finished step; None: weights are moving
+    def __init__(self, job: Job, snapshot: Callable[[], Snapshot]) -> None:
+        self._job, self._snapshot = job, snapshot
+        self._ckpt = job.config.ckpt
+        self._store = store_of(self._ckpt)
+        self._at_rest: Snapshot | None = None  # after the last finished step; None: weights are moving
 
     @contextmanager
-    def updating(self, job: Job) -> Iterator[None]:
+    def updating(self) -> Iterator[None]:
         """The part of a step in which weights and books change; it is never cut in half by SIGTERM."""
         self._at_rest = None
         with _termination_waits():
             yield
             if self._ckpt.saves:
-                self._at_rest = job.state_dict()
+                self._at_rest = self._snapshot()
 
-    def after_step(self, job: Job, evaluation: Mapping[str, float]) -> None:
+    def after_step(self, evaluation: Mapping[str, float]) -> None:
         """Save if a save is due, or if this evaluation is the best so far. A save that fails is said, and the run
         goes on: it still has its earlier checkpoints."""
         if self._at_rest is None:
             return
-        self._at_rest = job.state_dict()  # an evaluation has moved the loggers on
+        self._at_rest = self._snapshot()  # an evaluation has moved the loggers on
         try:
             metric = self._metric(evaluation)
-            if self._is_due(job.step) or self._is_best(metric):
-                self._save(job, self._at_rest, metric)
+            if self._is_due(self._job.step) or self._is_best(metric):
+                self._save(self._at_rest, metric)
         except CheckpointError as error:
             logger.error("%s", error)
 
-    def on_interrupt(self, job: Job) -> None:
+    def on_interrupt(self) -> None:
         """Save the last finished step of a run that is being ended; its unfinished prompts are drawn again later."""
         if self._at_rest is None:
             return
-        step, latest = self._at_rest["step"], self._store.latest()
+        step, latest = self._at_rest.state["step"], self._store.latest()
         if latest is None or latest.step < step:
-            self._save(job, self._at_rest, None)
+            self._save(self._at_rest, None)
         logger.warning("ended after step %d; --ckpt.load_enable goes on from %s", step, self._ckpt.path)
 
-    def resume(self, job: Job) -> bool:
-        """Load the newest checkpoint into the job and its trainers; False, said in the log, where there is none.
-
-        Raises:
-            CheckpointError: it belongs to another run, or cannot be read. DataError: to other prompts.
-        """
-        found = self._store.latest()
-        if found is None:
-            logger.warning(
-                "--ckpt.load_enable: no checkpoint in %s, so the run starts from the beginning", self._store.root
-            )
-            return False
-        origin = f"the checkpoint of step {found.step} in {self._store.root}"
-        for warning in compare(read_yaml(str(found.folder / "config.yaml")), job.config, origin):
-            logger.warning("%s", warning)
-        if not (found.folder / "actor").is_dir():
-            raise CheckpointError(f"{origin} holds no trainer states (it was saved with --ckpt.disable_ds)")
-        job.load_state_dict(_read_state(found))
-        job.cluster.policy.load_state(found.folder / "actor")
-        if job.cluster.critic is not None:
-            job.cluster.critic.load_state(found.folder / "critic")
-        logger.warning("resumed from %s", origin)
-        return True
-
-    def _save(self, job: Job, state: Mapping[str, Any], metric: float | None) -> None:
-        with job.clock.aside(), self._store.writing(state["step"], metric) as folder:
-            (folder / "job.json").write_text(json.dumps(state, default=_plain))
+    def _save(self, snapshot: Snapshot, metric: float | None) -> None:
+        job = self._job
+        with job.clock.aside(), self._store.writing(snapshot.state["step"], metric) as folder:
+            (folder / "job.json").write_text(json.dumps(snapshot.state, default=_plain))
+            if snapshot.waiting:
+                (folder / "groups.pkl").write_bytes(pickle.dumps(list(snapshot.waiting)))
             (folder / "config.yaml").write_text(to_yaml(job.config))
             try:
                 if not self._ckpt.disable_ds:
@@ -128,14 +111,45 @@ class Checkpoints:
         return best is None or best.metric is None or metric > best.metric
 
 
+def store_of(ckpt: CkptConfig) -> CheckpointStore:
+    return CheckpointStore(Path(ckpt.path), ckpt.max_num, ckpt.max_mem)
+
+
+def resume(job: Job) -> list[Waiting] | None:
+    """Load the newest checkpoint into the job and its trainers; None, said in the log, where there is none.
+
+    Returns the finished groups that were waiting for training, oldest first.
+
+    Raises:
+        CheckpointError: it belongs to another run, or cannot be read. DataError: to other prompts.
+    """
+    path = job.config.ckpt.path
+    found = store_of(job.config.ckpt).latest()
+    if found is None:
+        logger.warning("--ckpt.load_enable: no checkpoint in %s, so the run starts from the beginning", path)
+        return None
+    origin = f"the checkpoint of step {found.step} in {path}"
+    for warning in compare(read_yaml(str(found.folder / "config.yaml")), job.config, origin):
+        logger.warning("%s", warning)
+    if not (found.folder / "actor").is_dir():
+        raise CheckpointError(f"{origin} holds no trainer states (it was saved with --ckpt.disable_ds)")
+    state, waiting = _read_state(found)
+    job.load_state_dict(state)
+    job.cluster.policy.load_state(found.folder / "actor")
+    if job.cluster.critic is not None:
+        job.cluster.critic.load_state(found.folder / "critic")
+    logger.warning("resumed from %s", origin)
+    return waiting
+
+
 @contextmanager
-def saving(job: Job) -> Iterator[Checkpoints]:
+def saving(job: Job, snapshot: Callable[[], Snapshot] | None = None) -> Iterator[Checkpoints]:
     """The checkpoints of a run; one that is interrupted (SIGTERM, Ctrl-C) saves its last finished step as it ends."""
-    checkpoints = Checkpoints(job.config.ckpt)
+    checkpoints = Checkpoints(job, snapshot or (lambda: Snapshot(job.state_dict())))
     try:
         yield checkpoints
     except KeyboardInterrupt:
-        checkpoints.on_interrupt(job)
+        checkpoints.on_interrupt()
         raise
 
 
@@ -158,12 +172,14 @@ def _termination_waits() -> Iterator[None]:
             signal.raise_signal(signal.SIGTERM)
 
 
-def _read_state(found: Checkpoint) -> dict[str, Any]:
-    path = found.folder / "job.json"
+def _read_state(found: Checkpoint) -> tuple[dict[str, Any], list[Waiting]]:
+    """The job's books, and the finished groups; our own files, so unpickling them runs nobody else's code."""
+    groups = found.folder / "groups.pkl"
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
+        state = json.loads((found.folder / "job.json").read_text())
+        return state, pickle.loads(groups.read_bytes()) if groups.exists() else []
+    except (OSError, ValueError, pickle.UnpicklingError) as error:
+        raise CheckpointError(f"the books of {found.folder} cannot be read: {error}") from error
 
 
 def _plain(value: Any) -> Any:

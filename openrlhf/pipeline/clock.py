@@ -1,8 +1,9 @@
-"""Seconds of each phase of a step."""
+"""Seconds of each phase of a step, and seconds of doing nothing."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 
 class PhaseClock:
@@ -35,3 +36,28 @@ class PhaseClock:
         metrics["timing/step_total"] = now - self._lap_start
         self._seconds, self._lap_start = {}, now
         return metrics
+
+
+@dataclass(slots=True)
+class IdleClock:
+    """Seconds of doing nothing, added up until they are asked for."""
+
+    seconds: float = 0.0
+    since: float | None = None
+
+    def begin(self) -> None:
+        if self.since is None:
+            self.since = time.monotonic()
+
+    def end(self) -> None:
+        if self.since is not None:
+            self.seconds += time.monotonic() - self.since
+            self.since = None
+
+    def lap(self) -> float:
+        running = self.since is not None
+        self.end()
+        seconds, self.seconds = self.seconds, 0.0
+        if running:
+            self.begin()
+        return seconds

@@ -2,19 +2,25 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from openrlhf.cluster.specs import GroupRequest
 from openrlhf.pipeline.grading import grade
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.sleep import engines_awake
 from openrlhf.pipeline.stages import generate, group_requests
 from openrlhf.types import RolloutGroup, SamplingParams, Status
 
+Generate = Callable[[Sequence[GroupRequest]], list[RolloutGroup]]
 
-def evaluate(job: Job) -> dict[str, float]:
-    """Sample every evaluation prompt eval.n_samples_per_prompt times; training state is not touched."""
+
+def evaluate(job: Job, sample: Generate | None = None) -> dict[str, float]:
+    """Sample every evaluation prompt eval.n_samples_per_prompt times; training state is not touched.
+
+    `sample` runs the requests where others use the engines too; None: this call has them to itself.
+    """
     evaluation = job.config.eval
     if job.eval_prompts is None:
         return {}
@@ -25,8 +31,11 @@ def evaluate(job: Job) -> dict[str, float]:
     requests = group_requests(job, job.eval_prompts, evaluation.n_samples_per_prompt, sampling, draw)
     start = time.perf_counter()
     with job.clock.aside():
-        with engines_awake(job):
-            groups = generate(job, requests)
+        if sample is not None:
+            groups = sample(requests)
+        else:
+            with engines_awake(job):
+                groups = generate(job, requests)
         groups = grade(job, groups)
         job.cluster.engines.lap()  # its scoring seconds belong to no step either
     seconds = time.perf_counter() - start

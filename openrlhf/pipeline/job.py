@@ -32,12 +32,14 @@ class Job:
     clock: PhaseClock = field(default_factory=PhaseClock)
     step: int = 0  # finished steps: rollout batches trained on
     version: int = 0  # of the policy's weights, one more after each update
+    draws: int = 0  # prompts drawn so far by the asynchronous sampler
 
     def state_dict(self) -> dict[str, Any]:
         """Everything outside the worker processes that a resumed run needs."""
         return {
             "step": self.step,
             "version": self.version,
+            "draws": self.draws,
             "loader": self.loader.state_dict(),
             "ledger": self.ledger.state_dict(),
             "kl": self.kl.state_dict(),
@@ -46,7 +48,7 @@ class Job:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.step, self.version = state["step"], state["version"]
+        self.step, self.version, self.draws = state["step"], state["version"], state["draws"]
         self.loader.load_state_dict(state["loader"])
         self.ledger.load_state_dict(state["ledger"])
         self.kl.load_state_dict(state["kl"])

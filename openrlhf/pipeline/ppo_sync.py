@@ -9,6 +9,7 @@ from openrlhf.pipeline import stages
 from openrlhf.pipeline.checkpoint import saving
 from openrlhf.pipeline.evaluate import evaluate
 from openrlhf.pipeline.job import Job
+from openrlhf.pipeline.report import StepReport, write_down
 from openrlhf.pipeline.sleep import models_to_bed
 
 
@@ -19,21 +20,18 @@ def train(job: Job) -> None:
         job.tracker.log(job.step, evaluate(job))
     with saving(job) as checkpoints:
         while job.step < job.length.steps and (prompts := stages.draw(job)):
-            report = stages.StepReport()
+            report = StepReport()
             groups = stages.roll_out(job, prompts, report)
             kept = stages.keep(job, groups, report)
             experience = stages.make_experience(job, kept)
-            with checkpoints.updating(job):
-                if experience is not None:
-                    stages.shape(job, experience, report)
-                    stages.estimate_advantages(job, experience, report)
-                    stages.update(job, experience, report)
-                    stages.sync(job, report)
-                stages.finish(job, kept, experience, report)
+            with checkpoints.updating():
+                stages.learn(job, experience, report)
+                stages.settle(job, kept, report)
+                write_down(job, kept, experience, report)
             evaluation = evaluate(job) if is_evaluation_due(job) else {}
             if evaluation:
                 job.tracker.log(job.step, evaluation)
-            checkpoints.after_step(job, evaluation)
+            checkpoints.after_step(evaluation)
 
 
 def is_evaluation_due(job: Job) -> bool:

@@ -12,11 +12,11 @@ from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.yaml_file import to_yaml
 from openrlhf.data.ledger import PromptLedger
 from openrlhf.data.loader import PromptLoader
+from openrlhf.pipeline import ppo_async, ppo_sync
 from openrlhf.pipeline.check import check_inputs
-from openrlhf.pipeline.checkpoint import Checkpoints
+from openrlhf.pipeline.checkpoint import resume
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.length import run_length
-from openrlhf.pipeline.ppo_sync import train
 from openrlhf.pipeline.spec import cluster_spec
 from openrlhf.pipeline.stages import export, push
 from openrlhf.rl.kl import make_kl_controller
@@ -62,9 +62,13 @@ def run(config: PPOConfig) -> None:
             normaliser=RunningNormaliser() if config.reward.normalize_enable else None,
             cut_prompts=inputs.cut,
         )
-        if config.ckpt.load_enable and Checkpoints(config.ckpt).resume(job):
+        waiting = resume(job) if config.ckpt.load_enable else None
+        if waiting is not None:
             push(job)
-        train(job)
+        if config.train.async_enable:
+            ppo_async.train(job, waiting or ())
+        else:
+            ppo_sync.train(job)
         if job.version == 0 and length.policy_steps:
             logger.warning(
                 "no sample was trained on (%s): the exported model is the one to start with", job.ledger.summary()

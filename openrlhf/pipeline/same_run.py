@@ -21,6 +21,7 @@ _FIXED = (
     "ds.zero_stage",
     "ds.param_dtype",
     "ds.value_head_prefix",
+    "train.async_enable",
     "train.enable_ema",
     "train.seed",
 )

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from openrlhf.pipeline.batching import MicroBatchLimit, dispatch
 from openrlhf.pipeline.grading import grade
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.length import response_limit
+from openrlhf.pipeline.report import StepReport
 from openrlhf.pipeline.sampling import move, sample_dynamically
 from openrlhf.pipeline.sleep import engines_awake, model_awake
 from openrlhf.pipeline.update import update_critic, update_policy
@@ -25,19 +25,9 @@ from openrlhf.rl.metrics import finalize, rollout_metrics
 from openrlhf.rl.packing import collate
 from openrlhf.rl.shaping import shape_rewards
 from openrlhf.rollout.seeds import sample_seed
-from openrlhf.track.rollout_store import TokenStreams
 from openrlhf.types import Experience, Prompt, RolloutGroup, SamplingParams
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class StepReport:
-    """What one step has measured so far."""
-
-    metrics: dict[str, float] = field(default_factory=dict)
-    groups: list[RolloutGroup] = field(default_factory=list)  # all that were generated, kept or not
-    policy_trained: bool = False  # the engines then need its weights
 
 
 def draw(job: Job) -> list[Prompt]:
@@ -52,11 +42,10 @@ def roll_out(job: Job, prompts: Sequence[Prompt], report: StepReport) -> list[Ro
 
     With dynamic filtering, prompts whose group is dropped are replaced, and the dropped groups come back too.
     """
-    rollout = job.config.rollout
-    sampling = SamplingParams(temperature=rollout.temperature, top_p=rollout.top_p, max_tokens=rollout.max_new_tokens)
 
     def ask(drawn: Sequence[Prompt]) -> list[GroupRequest]:
-        return group_requests(job, drawn, rollout.n_samples_per_prompt, sampling, draw=job.step)
+        n = job.config.rollout.n_samples_per_prompt
+        return group_requests(job, drawn, n, training_params(job), draw=job.step)
 
     with job.clock.phase("generation"), engines_awake(job):
         if job.config.algo.dynamic_filtering_enable:
@@ -65,6 +54,18 @@ def roll_out(job: Job, prompts: Sequence[Prompt], report: StepReport) -> list[Ro
             move(job, prompts, PromptState.IN_FLIGHT)
             report.groups = generate(job, ask(prompts))
             move(job, prompts, PromptState.BUFFERED)
+    judge(job, report)
+    return report.groups
+
+
+def training_params(job: Job) -> SamplingParams:
+    """How training samples are drawn."""
+    rollout = job.config.rollout
+    return SamplingParams(temperature=rollout.temperature, top_p=rollout.top_p, max_tokens=rollout.max_new_tokens)
+
+
+def judge(job: Job, report: StepReport) -> None:
+    """Let the reward models grade what no other source has, and measure the groups."""
     report.metrics |= job.cluster.engines.lap()
     if job.cluster.reward is not None:
         with job.clock.phase("reward"):
@@ -75,7 +76,6 @@ def roll_out(job: Job, prompts: Sequence[Prompt], report: StepReport) -> list[Ro
         "rollout/tokens_generated": float(sampled),
         "rollout/prompt_truncated_rate": cut / len(report.groups),
     }
-    return report.groups
 
 
 def group_requests(
@@ -155,6 +155,16 @@ def needs_old_logprobs(job: Job, experience: Experience) -> bool:
     return several_steps or (job.kl.coef > 0 and not kl.use_loss)
 
 
+def learn(job: Job, experience: Experience | None, report: StepReport) -> None:
+    """Rewards, advantages, optimiser steps, and the new weights to the engines; nothing where nothing is left."""
+    if experience is None:
+        return
+    shape(job, experience, report)
+    estimate_advantages(job, experience, report)
+    update(job, experience, report)
+    sync(job, report)
+
+
 def shape(job: Job, experience: Experience, report: StepReport) -> None:
     """Length penalties, clipping and running normalisation of the rewards."""
     limit = response_limit(job.config.rollout, job.config.data)
@@ -202,33 +212,14 @@ def push(job: Job) -> None:
         )
 
 
-def finish(job: Job, kept: Sequence[RolloutGroup], experience: Experience | None, report: StepReport) -> None:
-    """Settle the step's prompts in the ledger and write the step down."""
+def settle(job: Job, kept: Sequence[RolloutGroup], report: StepReport) -> None:
+    """Tell the ledger what became of the step's prompts."""
     kept_ids = {group.group_id for group in kept}
     dropped = [group.rollouts[0].prompt for group in report.groups if group.group_id not in kept_ids]
     # What dynamic filtering drops is settled when it drops it.
     failed = [p for p in dropped if job.ledger.state(job.loader.episode, p.prompt_id) is PromptState.BUFFERED]
     move(job, [group.rollouts[0].prompt for group in kept], PromptState.TRAINED)
     move(job, failed, PromptState.FAILED)
-    job.step += 1
-    report.metrics |= job.clock.lap()
-    job.tracker.log(job.step, report.metrics)
-    streams = {} if experience is None else token_streams(kept, experience)
-    job.tracker.store_rollouts(job.step, report.groups, streams)
-
-
-def token_streams(kept: Sequence[RolloutGroup], experience: Experience) -> TokenStreams:
-    """What training knows of each sample's tokens; rows of the experience are in the order of the kept segments."""
-    arrays = {"advantages": experience.advantages, "train_logprobs": experience.old_logprobs}
-    rows = iter(range(len(experience)))
-    return {
-        rollout.sample_id: [
-            {name: array[row, : len(segment.token_ids)] for name, array in arrays.items() if array is not None}
-            for segment, row in zip(rollout.segments, rows, strict=False)
-        ]
-        for group in kept
-        for rollout in group.rollouts
-    }
 
 
 def export(job: Job, folder: Path) -> None:

@@ -21,7 +21,7 @@ class Answered:
     def add(self, ref: int, peer: str, seconds: float) -> None:
         self.refs.append(ref)
 
-    def next(self) -> tuple[int, int]:
+    def next(self, within: float | None = None) -> tuple[int, int]:
         ref = self.refs.pop(0)
         return ref, ref
 

@@ -138,6 +138,7 @@ def test_defaults_from_other_flags(resolved):
 # (changes, the flag that the one warning names)
 WARNED = [
     ({"ckpt.max_num": 5}, "ckpt.max_num"),
+    ({"train.max_staleness": 2}, "train.max_staleness"),
     ({"ckpt.path": "saves"}, "ckpt.path"),
     ({"train.batch_size": 100}, "train.batch_size"),  # 128 = 100 + 28
     ({"train.micro_batch_size": 200}, "train.micro_batch_size"),
@@ -310,7 +311,7 @@ def test_all_problems_come_at_once(problems):
             "reward.remote_url": "none.py",
             "train.batch_size": 4096,
             "rollout.max_new_tokens": 4096,
-            "train.async_enable": True,
+            "train.partial_rollout_enable": True,
             "ds.param_dtype": "fp16",
         }
     )
@@ -334,3 +335,19 @@ def test_the_given_config_is_not_changed(resolved):
     with pytest.raises(ConfigError, match="missing"):
         resolve(config, {}, Machine())
     assert config.model_dump() == before
+
+
+def test_asynchronous_training_takes_more_prompts_at_a_time(resolved):
+    changes = {"train.async_enable": True, "rollout.vllm_generate_batch_size": 32}
+    assert resolved(changes).config.rollout.vllm_generate_batch_size == 32
+
+
+def test_asynchronous_training_is_not_repeatable_and_its_engines_never_sleep(problems, resolved):
+    (line,) = problems({"train.async_enable": True, "train.full_determinism_enable": True})
+    assert line.startswith("--train.full_determinism_enable with --train.async_enable")
+    assert not resolved({"train.async_enable": True, "vllm.enable_sleep": True}).config.vllm.enable_sleep
+
+
+def test_engines_that_never_rest_share_no_gpu(problems):
+    (line,) = problems({"train.async_enable": True, "train.colocate_all": True}, gpus=8)
+    assert "--train.colocate_actor_ref" in line

@@ -27,7 +27,6 @@ TIR = """
 --enforce_eager --load_checkpoint --save_steps 50 --use_tensorboard save/tb --remote_rm_url http://localhost:8000
 """
 TIR_PLANNED = {
-    "train.async_enable",
     "algo.bad_examples.filter_enable",
     "algo.bad_examples.loss_mask_enable",
     "algo.bad_examples.advantage_mask",
@@ -74,7 +73,7 @@ COMMANDS = {
     "quick": (QUICK, set()),
     "deepgym": (DEEPGYM, set()),
     "server": (SERVER, set()),
-    "agent": (AGENT, {"train.async_enable", "train.partial_rollout_enable"}),
+    "agent": (AGENT, {"train.partial_rollout_enable"}),
     "muon": (MUON, set()),
     "warm up": (WARM_UP, set()),
     "vlm": (VLM, {"data.max_images_per_prompt", "actor.freeze_visual_encoder"}),

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from openrlhf.pipeline import ppo_sync, stages
-from openrlhf.pipeline.checkpoint import Checkpoints
+from openrlhf.pipeline.checkpoint import resume
 from openrlhf.pipeline.checkpoint_store import CheckpointError, CheckpointStore
 from openrlhf.pipeline.ppo_sync import train
 
@@ -51,7 +51,7 @@ def test_a_resumed_run_does_what_an_uncut_one_does(saving_rig, store):
     train(cut.job)
     cut.job.tracker.close()
     resumed = saving_rig(prompts=10)
-    assert Checkpoints(resumed.job.config.ckpt).resume(resumed.job)
+    assert resume(resumed.job) == []
     assert "policy goes on after 2 training steps" in resumed.log
     train(resumed.job)
     assert asked(cut) + asked(resumed) == asked(uncut)
@@ -61,7 +61,7 @@ def test_a_resumed_run_does_what_an_uncut_one_does(saving_rig, store):
 
 def test_without_a_checkpoint_it_starts_from_the_beginning_and_says_so(saving_rig, caplog):
     run = saving_rig()
-    assert not Checkpoints(run.job.config.ckpt).resume(run.job)
+    assert resume(run.job) is None
     assert "starts from the beginning" in caplog.text
 
 
@@ -69,7 +69,7 @@ def test_another_run_s_checkpoint_is_refused_by_flag(saving_rig):
     train(saving_rig({"ds.zero_stage": 2}).job)
     other = saving_rig({"ds.zero_stage": 3})
     with pytest.raises(CheckpointError, match=r"--ds.zero_stage 3 \(it was 2\)"):
-        Checkpoints(other.job.config.ckpt).resume(other.job)
+        resume(other.job)
 
 
 def test_an_interrupted_run_saves_its_last_finished_step(saving_rig, store, monkeypatch):
@@ -159,4 +159,4 @@ def test_an_export_beside_without_trainer_states_cannot_be_resumed(saving_rig, s
     assert ("save", store.root / ".writing_global_step2" / "hf") in run.log
     again = saving_rig(changes)
     with pytest.raises(CheckpointError, match=r"--ckpt\.disable_ds"):
-        Checkpoints(again.job.config.ckpt).resume(again.job)
+        resume(again.job)

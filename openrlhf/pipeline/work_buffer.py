@@ -1,0 +1,70 @@
+"""Finished groups that wait for training: first in, first out, and none older than a bound."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from openrlhf.types import RolloutGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A finished group, and the pass over the prompt set that its prompt was drawn in."""
+
+    group: RolloutGroup
+    episode: int
+
+    @property
+    def prompt_id(self) -> int:
+        return self.group.rollouts[0].prompt.prompt_id
+
+    def staleness(self, version: int) -> int:
+        """Updates between the oldest policy that sampled one of its tokens and the policy `version`."""
+        sampled_by = [
+            int(segment.policy_versions[segment.action_mask].min())
+            for rollout in self.group.rollouts
+            for segment in rollout.segments
+            if segment.num_actions
+        ]
+        return version - min(sampled_by, default=version)
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one training step gets."""
+
+    taken: list[Waiting]
+    dropped: list[RolloutGroup]  # by the filter, since the batch before
+    metrics: dict[str, float]
+
+    @property
+    def groups(self) -> list[RolloutGroup]:
+        return [waiting.group for waiting in self.taken] + self.dropped
+
+
+class WorkBuffer:
+    """The buffer between generation and training. Whoever fills it keeps it within its bound."""
+
+    def __init__(self, waiting: Iterable[Waiting] = ()) -> None:
+        self._waiting = deque(waiting)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, group: Waiting) -> None:
+        self._waiting.append(group)
+
+    def take(self, count: int) -> list[Waiting]:
+        """The `count` oldest, fewer if there are not so many."""
+        return [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
+
+    def discard_stale(self, version: int, bound: int) -> list[Waiting]:
+        """Remove and return what would be trained on more than `bound` updates after it was sampled."""
+        stale = [group for group in self._waiting if group.staleness(version) > bound]
+        if stale:
+            self._waiting = deque(group for group in self._waiting if group.staleness(version) <= bound)
+        return stale
+
+    def waiting(self) -> list[Waiting]:
+        """What is in it, oldest first."""
+        return list(self._waiting)

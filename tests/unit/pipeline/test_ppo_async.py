@@ -1,0 +1,141 @@
+"""The asynchronous loop over fakes: every prompt once, staleness bounded, nothing lost by filters or resume."""
+
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from openrlhf.data.ledger import PromptState
+from openrlhf.data.prompts import PromptSet
+from openrlhf.pipeline.checkpoint import resume
+from openrlhf.pipeline.ppo_async import train
+from openrlhf.types import Prompt
+
+ASYNC = {"train.async_enable": True}
+
+
+def trained(run) -> Counter:
+    """How often each prompt went into an optimiser step, by the rows of its samples."""
+    return Counter(run.job.ledger.counts())
+
+
+def asked(run) -> list[int]:
+    return [request.prompt.prompt_id for batch in run.engines.requests for request in batch]
+
+
+def test_every_prompt_is_trained_once_in_batches_of_the_oldest(rig):
+    run = rig(ASYNC, prompts=6)
+    train(run.job)
+    assert sorted(asked(run)) == list(range(6))
+    assert run.job.ledger.counts()[PromptState.TRAINED] == 6
+    assert [row["rollout/num_samples"] for row in run.rows()] == [8, 8, 8]  # 2 prompts of 4 samples
+
+
+def test_generation_goes_on_while_training(rig):
+    """With one batch of queue, the prompts of the second step are asked for before the first has been trained on."""
+    run = rig(ASYNC, prompts=6)
+    asked_before_training = []
+    whole = run.policy.train_step
+
+    def slow(batches, kl_coef):
+        deadline = time.monotonic() + 5
+        while len(asked(run)) < 4 and run.job.step == 0 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        asked_before_training.append(len(asked(run)))
+        return whole(batches, kl_coef)
+
+    run.policy.train_step = slow
+    train(run.job)
+    assert asked_before_training[0] >= 4
+
+
+@pytest.mark.parametrize("queue", [1, 2, 3])
+def test_no_more_than_the_queue_is_ahead(rig, queue):
+    """In flight and buffered together: queue x 2 prompts. The batch in training left the buffer."""
+    run = rig(ASYNC | {"train.async_queue_size": queue}, prompts=40)
+    most = []
+    whole = run.policy.train_step
+
+    def watched(batches, kl_coef):
+        time.sleep(0.01)  # the sampler fills what it may
+        most.append(len(asked(run)) - 2 * (run.job.step + 1))
+        return whole(batches, kl_coef)
+
+    run.policy.train_step = watched
+    train(run.job)
+    assert max(most) <= 2 * queue
+    assert max(row["async/staleness_max"] for row in run.rows()) <= queue
+
+
+def test_what_is_too_old_is_drawn_once_more_and_then_given_up(rig):
+    run = rig(ASYNC | {"train.async_queue_size": 3, "train.max_staleness": 0}, prompts=12)
+    train(run.job)
+    rows, counts = run.rows(), run.job.ledger.counts()
+    assert all(row["async/staleness_max"] == 0 for row in rows)
+    assert counts[PromptState.TRAINED] + counts[PromptState.STALE] == 12
+    assert max(Counter(asked(run)).values()) <= 2
+    redrawn = sum(count - 1 for count in Counter(asked(run)).values())
+    assert sum(row["async/stale_groups"] for row in rows) <= redrawn + counts[PromptState.STALE]
+
+
+def test_dropped_groups_are_settled_and_replaced(rig):
+    def reward(prompt: Prompt, index: int) -> float:
+        return 1.0 if prompt.prompt_id % 2 else float(index % 2)  # odd prompts teach nothing
+
+    changes = ASYNC | {"algo.dynamic_filtering_enable": True, "algo.dynamic_filtering_range": (0.0, 1.0)}
+    run = rig(changes, prompts=8, reward=reward)
+    train(run.job)
+    counts = run.job.ledger.counts()
+    assert counts[PromptState.TRAINED] == 4
+    assert counts[PromptState.FILTERED] == 4
+    assert sum(row["rollout/num_samples"] for row in run.rows()) == 16
+
+
+def test_a_failure_of_generation_ends_the_run(rig):
+    run = rig(ASYNC)
+
+    def broken(within=None):
+        raise RuntimeError("the engine is gone")
+
+    run.engines.next_group = broken
+    with pytest.raises(RuntimeError, match="the engine is gone"):
+        train(run.job)
+    assert not any(thread.name == "sampler" for thread in threading.enumerate())
+
+
+def test_evaluation_runs_beside_training_samples_and_is_not_trained_on(rig):
+    held_out = PromptSet([Prompt(0, "held out", "x", datasource="held")])
+    run = rig(
+        ASYNC | {"eval.dataset": "x", "eval.steps": 1, "eval.n_samples_per_prompt": 2},
+        prompts=4,
+        eval_prompts=held_out,
+    )
+    train(run.job)
+    assert [row["eval_held_pass1"] for row in run.rows()] == [0.5, 0.5]
+    assert run.job.ledger.counts()[PromptState.TRAINED] == 4
+
+
+def test_a_resumed_run_trains_what_was_waiting_and_draws_again_what_was_under_way(rig, tmp_path):
+    changes = ASYNC | {"ckpt.path": str(tmp_path / "saves"), "ckpt.save_steps": 1, "train.async_queue_size": 2}
+    cut = rig(changes, prompts=12)
+    whole = cut.policy.train_step
+
+    def killed(batches, kl_coef):
+        if cut.job.step == 2:
+            raise ZeroDivisionError
+        time.sleep(0.01)
+        return whole(batches, kl_coef)
+
+    cut.policy.train_step = killed
+    with pytest.raises(ZeroDivisionError):
+        train(cut.job)
+    cut.job.tracker.close()
+
+    resumed = rig(changes, prompts=12)
+    waiting = resume(resumed.job)
+    assert resumed.job.step == 2
+    train(resumed.job, waiting)
+    counts = resumed.job.ledger.counts()
+    assert counts[PromptState.TRAINED] == 12
+    assert [row["step"] for row in resumed.rows()] == [1, 2, 3, 4, 5, 6]
