@@ -189,12 +189,10 @@ class Sampler:
     def _draw(self) -> tuple[int, Prompt] | None:
         if self._redraw:
             return self._redraw.pop(0)
-        drawn = self._job.loader.draw(1)
-        if not drawn:
-            return None
-        episode = self._job.loader.episode
-        self._job.ledger.draw(episode, [drawn[0].prompt_id])
-        return episode, drawn[0]
+        for prompt in self._job.loader.draw(1):
+            self._job.ledger.draw(self._job.loader.episode, [prompt.prompt_id])
+            return self._job.loader.episode, prompt
+        return None
 
     def _has_room(self) -> bool:
         """Within the bound, and within what the rest of the run can train on."""
