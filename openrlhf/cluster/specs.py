@@ -63,7 +63,7 @@ class PolicySpec:
     total_steps: int
     sync: SyncSpec
     collective_timeout: float  # seconds that a rank waits for the others
-    response_limit: int = 1
+    response_limit: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from transformers import LlamaForSequenceClassification
 
 from openrlhf.models.replica import ReplicaBackend
 from openrlhf.models.value import Calibration, TokenValues
-from openrlhf.reward.model import RewardModel, RewardModels, token_batch
+from openrlhf.reward.model import RewardModel, RewardModels, _cut, token_batch
 from openrlhf.rl.packing import filler
 from tests.batches import micro_batches, random_experience
 from tests.models import ALPHABET, BOS, EOS, EOS_ID, make_tiny_tokenizer, tiny_llama_config
@@ -89,3 +89,9 @@ def test_long_texts_lose_their_beginning_and_order_is_kept() -> None:
     assert model.encode("ab") == [3 + ALPHABET.index("a"), 3 + ALPHABET.index("b")]
     assert model.encode("") == [EOS_ID]
     assert model.encode("ab" + EOS)[-1] == EOS_ID
+
+
+def test_passes_are_bounded_by_texts_and_by_tokens() -> None:
+    # Shortest first; a text that is longer than a pass stands alone.
+    assert _cut([5, 9000, 3, 4], batch_size=2) == [[2, 3], [0], [1]]
+    assert _cut([5000, 5000, 100], batch_size=8) == [[2, 0], [1]]
