@@ -19,6 +19,9 @@ from openrlhf.cluster.errors import ClusterError, first_line
 
 _LOCAL_OBJECT_STORE_BYTES = 1 << 30  # rollouts and metrics only: weights never pass through the object store
 _CONNECT_SECONDS = 10.0
+_START_ATTEMPTS = 3
+_LATE = "timed out during startup"  # how Ray words it
+logger = logging.getLogger(__name__)
 WORKER_ENVIRONMENT = {
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
@@ -77,21 +80,27 @@ def _start_local(device: str, runtime_env: dict[str, dict[str, str]]) -> None:
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # an actor without GPUs keeps its environment as it is
     # Ray's own 15 lets every other program of the machine starve the run. The spelling is Ray's.
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
-    try:
-        ray.init(
-            address="local",
-            num_gpus=0 if device == "cpu" else None,
-            include_dashboard=False,
-            runtime_env=runtime_env,
-            object_store_memory=_LOCAL_OBJECT_STORE_BYTES,
-            logging_level=logging.ERROR,
-        )
-    except (OSError, RuntimeError, TimeoutError, ConnectionError, ValueError) as error:
-        free = os.statvfs(tempfile.gettempdir())
-        raise ClusterError(
-            f"a local Ray could not start: {first_line(error)} (free space in {tempfile.gettempdir()}: "
-            f"{free.f_bavail * free.f_frsize >> 20} MiB; `ray stop` ends a broken cluster)"
-        ) from error
+    for attempt in range(1, _START_ATTEMPTS + 1):
+        try:
+            ray.init(
+                address="local",
+                num_gpus=0 if device == "cpu" else None,
+                include_dashboard=False,
+                runtime_env=runtime_env,
+                object_store_memory=_LOCAL_OBJECT_STORE_BYTES,
+                logging_level=logging.ERROR,
+            )
+            return
+        except Exception as error:  # a node that is late raises no more special kind
+            if _LATE in str(error) and attempt < _START_ATTEMPTS:
+                logger.warning("Ray's node did not come up in Ray's 30 s (a busy machine?); starting it again")
+                ray.shutdown()
+                continue
+            free = os.statvfs(tempfile.gettempdir())
+            raise ClusterError(
+                f"a local Ray could not start: {first_line(error)} (free space in {tempfile.gettempdir()}: "
+                f"{free.f_bavail * free.f_frsize >> 20} MiB; `ray stop` ends a broken cluster)"
+            ) from error
 
 
 def free_port() -> int:

@@ -61,3 +61,30 @@ def test_a_cluster_that_is_gone_is_an_error_at_once_and_no_local_one_is_started(
     with pytest.raises(ClusterError, match=r"no Ray answers at .*RAY_ADDRESS"), ray_session("cpu"):
         pass
     assert asked == [{"shutdown": True}]
+
+
+def late(times: int, asked: list[dict]):
+    """A ray.init whose node comes up late so many times."""
+
+    def init(**arguments) -> None:
+        asked.append(arguments)
+        if sum("address" in call for call in asked) <= times:
+            raise Exception("The current node timed out during startup. This could happen because ...")
+
+    return init
+
+
+def test_a_node_that_comes_up_late_is_started_again(asked, no_cluster, monkeypatch, caplog):
+    monkeypatch.setattr(session.ray, "init", late(2, asked))
+    with ray_session("cpu"):
+        assert ["shutdown" in call for call in asked] == [False, True, False, True, False]
+    assert "starting it again" in caplog.text
+
+
+def test_a_node_that_never_comes_up_is_one_line(asked, no_cluster, monkeypatch):
+    monkeypatch.setattr(session.ray, "init", late(9, asked))
+    with (
+        pytest.raises(ClusterError, match="a local Ray could not start: The current node timed out"),
+        ray_session("cpu"),
+    ):
+        pass
