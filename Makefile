@@ -3,7 +3,7 @@ BIN := .venv/bin
 # Everything below runs the tools of .venv, also in the scripts it calls.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup quickstart test test-all check docs-check docs bench clean
+.PHONY: help setup quickstart test test-all check lint types unit docs-check docs bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -15,24 +15,31 @@ quickstart: setup  ## train SmolLM2-135M on a small task and score it before and
 	@examples/quickstart/run.sh
 
 test: setup  ## unit, contract and integration tests (real Ray, vLLM and DeepSpeed): under 20 minutes
-	pytest -q -m "not slow and not gpu" tests
+	pytest -q -n 2 -m "not slow and not gpu" tests/unit
+	pytest -q -m "not slow and not gpu" --ignore=tests/unit tests
 
 test-all: setup  ## everything, the long proofs too; keeps what they print in docs/proofs
 	@mkdir -p runs
 	KEEP_PROOFS=yes bash -o pipefail -c 'pytest -q -rA tests 2>&1 | tee runs/test-all.txt'
 	@tail -n 400 runs/test-all.txt | grep -E '^(PASSED|FAILED|ERROR|=)' > docs/proofs/test-all.txt
 
-check: setup  ## ruff, types, docs, architecture, unit tests: no engine, about a minute and a half on two cores
+check: setup  ## ruff, types, docs, architecture, unit tests: no engine, under a minute once installed
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint types docs-check unit
+
+lint:
 	ruff check .
 	ruff format --check .
-	mypy openrlhf tools examples/quickstart
-	python3 tools/docs_check.py
-	pytest -q tests/unit
+
+types:
+	mypy openrlhf deepgym tools examples/quickstart
+
+unit:
+	pytest -q -n 2 tests/unit
 
 docs: setup  ## write docs/reference/cli.md from the configuration schema
 	python3 -m openrlhf.config.reference --write
 
-docs-check: setup  ## every command and snippet in README and docs still parses
+docs-check:  ## every command and snippet in README and docs still parses
 	python3 tools/docs_check.py
 
 bench: setup  ## rollout and training speed beside bare vLLM and a bare loop
