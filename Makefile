@@ -39,7 +39,7 @@ unit:
 docs: setup  ## write docs/reference/cli.md from the configuration schema
 	python3 -m openrlhf.config.reference --write
 
-docs-check:  ## every command and snippet in README and docs still parses
+docs-check: setup  ## every command and snippet in README and docs still parses
 	python3 tools/docs_check.py
 
 bench: setup  ## rollout and training speed beside bare vLLM and a bare loop
