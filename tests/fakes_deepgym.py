@@ -112,7 +112,7 @@ async def run_programs(job: Job, folder: Path) -> list[StepOutcome]:
 async def execute(argv: list[str], stdin: bytes, cwd: Path, limits: Limits) -> tuple[bytes, bytes, int]:
     cpu = int(limits.cpu_seconds)
     argv = ["prlimit", f"--cpu={cpu}:{cpu + 1}", f"--as={limits.memory_bytes}", *argv]
-    environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *argv, cwd=cwd, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=True
