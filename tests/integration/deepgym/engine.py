@@ -27,12 +27,22 @@ class PodmanEngine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        missing = [tool for tool in ("podman", "crun", "conmon", "unshare") if shutil.which(tool) is None]
+        missing = [tool for tool in ("podman", "crun", "conmon", "unshare", "setpriv") if shutil.which(tool) is None]
         if missing:
             raise RuntimeError(f"{', '.join(missing)} not installed; run: tools/setup.sh")
         serve = self._podman("system", "service", "--time=0", self.url)
         hide = "if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi"
-        command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", f"{hide}; exec {shlex.join(serve)}"]
+        die_with_us = ["setpriv", "--pdeathsig", "TERM"]
+        command = [
+            *die_with_us,
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            f"{hide}; exec {shlex.join(serve)}",
+        ]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._wait_until_ready(self._process)

@@ -1,10 +1,10 @@
 """The page in headless Chromium, on the real service and the local sandbox."""
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
-import uvicorn
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -15,7 +15,7 @@ from deepgym.api.app import create_app
 from deepgym.exceptions import SandboxError
 from deepgym.models import CaseOutcome
 from deepgym.registry import find_folder
-from tests.deepgym_fakes import FakeGym, Run, environment, verdict
+from tests.deepgym_fakes import FakeGym, Run, environment, served_in_thread, verdict
 
 PATIENCE = 60.0
 
@@ -40,22 +40,10 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 
 @pytest.fixture
-def serve() -> Iterator:
+def serve() -> Iterator[Callable[[Any], str]]:
     """serve(app) -> address; the servers end with the test."""
-    stops = []
-
-    def start(app) -> str:
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        stops.append((server, thread))
-        WebDriverWait(server, PATIENCE, 0.05).until(lambda server: server.started)
-        return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-
-    yield start
-    for server, thread in stops:
-        server.should_exit = True
-        thread.join(PATIENCE)
+    with ExitStack() as servers:
+        yield lambda app: servers.enter_context(served_in_thread(app))
 
 
 def text_of(browser, selector: str) -> str:
