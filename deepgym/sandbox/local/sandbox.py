@@ -15,7 +15,7 @@ from deepgym.sandbox.protocol import ALL_DEFENCES
 from deepgym.sandbox.runner.defences import Defences
 
 INSTALL_HINT = "apt-get install -y bubblewrap"
-NOT_ROOT_NOTE = "not root: answers run as the service's own user, walled in by the jail alone"
+NOT_ROOT_NOTE = "not root: the answer ran as the service's own user; limits by rlimits and a watchdog"
 
 
 class LocalSandbox:
@@ -53,6 +53,7 @@ class LocalSandbox:
         self._all: list[Slot] = []
         self._leases: list[UidLease] = []
         self._closed = False
+        self._notes = () if os.geteuid() == 0 else (NOT_ROOT_NOTE,)
 
     async def start(self) -> None:
         """Bring up the first jail, and the others as they are needed.
@@ -82,7 +83,7 @@ class LocalSandbox:
             if not slot.alive:
                 slot.stop()
                 await slot.start()
-            result = await slot.run(job)
+            result = await slot.run(job, self._notes)
         finally:
             self._idle.put_nowait(slot)
         if self._closed:

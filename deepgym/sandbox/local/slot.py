@@ -66,7 +66,7 @@ class Slot:
             self.stop()
             raise SandboxUnavailableError(f"the jail did not come up: {reason}")
 
-    async def run(self, job: Job) -> JobResult:
+    async def run(self, job: Job, notes: tuple[str, ...] = ()) -> JobResult:
         """Run one job; the answer and all its processes are gone when this returns, raises or is cancelled.
 
         Raises:
@@ -92,7 +92,7 @@ class Slot:
         finally:
             ours.close()  # a supervisor that still runs takes this as the order to end
             await self._settle()
-        return reader.result()
+        return reader.result(*notes)
 
     def stop(self) -> None:
         """Kill the jail with everything in it. Idempotent."""

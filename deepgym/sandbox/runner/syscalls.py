@@ -28,14 +28,13 @@ _ALLOWED = """
     time:201:- futex:202:98 sched_getaffinity:204:123 epoll_create:213:- getdents64:217:61 set_tid_address:218:96
     restart_syscall:219:128 fadvise64:221:223 timer_create:222:107 timer_settime:223:110 timer_gettime:224:108
     timer_getoverrun:225:109 timer_delete:226:111 clock_gettime:228:113 clock_getres:229:114 clock_nanosleep:230:115
-    exit_group:231:94 epoll_wait:232:- epoll_ctl:233:21 tgkill:234:131 utimes:235:- waitid:247:95 inotify_init:253:-
-    inotify_add_watch:254:27 inotify_rm_watch:255:28 openat:257:56 mkdirat:258:34 mknodat:259:33 fchownat:260:54
-    futimesat:261:- newfstatat:262:79 unlinkat:263:35 renameat:264:38 linkat:265:37 symlinkat:266:36
-    readlinkat:267:78 fchmodat:268:53 faccessat:269:48 pselect6:270:72 ppoll:271:73 set_robust_list:273:99
-    get_robust_list:274:100 splice:275:76 tee:276:77 sync_file_range:277:84 utimensat:280:88 epoll_pwait:281:22
-    signalfd:282:- timerfd_create:283:85 eventfd:284:- fallocate:285:47 timerfd_settime:286:86 timerfd_gettime:287:87
-    accept4:288:242 signalfd4:289:74 eventfd2:290:19 epoll_create1:291:20 dup3:292:24 pipe2:293:59
-    inotify_init1:294:26 preadv:295:69 pwritev:296:70 rt_tgsigqueueinfo:297:240 recvmmsg:299:243 sendmmsg:307:269
+    exit_group:231:94 epoll_wait:232:- epoll_ctl:233:21 tgkill:234:131 utimes:235:- waitid:247:95 openat:257:56
+    mkdirat:258:34 mknodat:259:33 fchownat:260:54 futimesat:261:- newfstatat:262:79 unlinkat:263:35 renameat:264:38
+    linkat:265:37 symlinkat:266:36 readlinkat:267:78 fchmodat:268:53 faccessat:269:48 pselect6:270:72 ppoll:271:73
+    set_robust_list:273:99 get_robust_list:274:100 splice:275:76 tee:276:77 sync_file_range:277:84 utimensat:280:88
+    epoll_pwait:281:22 signalfd:282:- timerfd_create:283:85 eventfd:284:- fallocate:285:47 timerfd_settime:286:86
+    timerfd_gettime:287:87 accept4:288:242 signalfd4:289:74 eventfd2:290:19 epoll_create1:291:20 dup3:292:24
+    pipe2:293:59 preadv:295:69 pwritev:296:70 rt_tgsigqueueinfo:297:240 recvmmsg:299:243 sendmmsg:307:269
     prctl:157:167 getcpu:309:168 renameat2:316:276 getrandom:318:278 execveat:322:281 membarrier:324:283
     mlock2:325:284 copy_file_range:326:285 preadv2:327:286 pwritev2:328:287 statx:332:291 rseq:334:293
     close_range:436:436 openat2:437:437 faccessat2:439:439 pidfd_open:434:434 pidfd_send_signal:424:424
