@@ -13,6 +13,7 @@ import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeVar
 
@@ -39,6 +40,7 @@ class DeepGym:
     max_parallel: answers that run at once; default one per core, as answers are CPU-bound.
     allow_unisolated: the sentence that lets "local" run without a jail; see `deepgym.sandbox.auto`.
     sandbox: one of your own, instead of `mode`.
+    hidden: folders of your own environments; where a jail shows them at all, answers find them empty.
 
     Raises SandboxUnavailableError at once when the mode's tool is missing. Workers start with the first run.
     """
@@ -50,6 +52,7 @@ class DeepGym:
         max_parallel: int | None = None,
         allow_unisolated: str = "",
         sandbox: Sandbox | None = None,
+        hidden: Sequence[Path] = (),
     ) -> None:
         slots = max_parallel if max_parallel is not None else len(os.sched_getaffinity(0))
         if slots < 1:
@@ -58,7 +61,7 @@ class DeepGym:
         if sandbox is None:
             from deepgym.sandbox.auto import make_sandbox  # brings the backends, which `import deepgym` does without
 
-            sandbox = make_sandbox(mode, slots=slots, allow_unisolated=allow_unisolated)
+            sandbox = make_sandbox(mode, slots=slots, allow_unisolated=allow_unisolated, hidden=hidden)
         self._sandbox = sandbox
         self._cases: OrderedDict[tuple[int, CaseSet], tuple[Environment, asyncio.Task[tuple[Case, ...]]]] = (
             OrderedDict()

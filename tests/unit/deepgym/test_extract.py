@@ -1,0 +1,99 @@
+"""Code extraction against CommonMark's examples, a peer parser, and what chat models write."""
+
+import random
+
+import pytest
+from markdown_it import MarkdownIt
+
+from deepgym.extract import MAX_BUNDLE_FILES, extract_code, split_bundle, strip_special_tokens
+
+
+@pytest.mark.parametrize(
+    ("response", "code"),
+    [
+        ("no fence at all", "no fence at all"),
+        ("```python\nx = 1\n```", "x = 1\n"),
+        ("``` python\nx = 1\n```", "x = 1\n"),
+        ("```python:file.py {a=b}\nx = 1\n```", "x = 1\n"),
+        ("```\nfirst\n```\ntext\n```py\nlast\n```\nend", "last\n"),
+        ("```py\r\nx = 1\r\ny = 2\r\n```\r\n", "x = 1\ny = 2\n"),
+        ("~~~\nx\n~~~", "x\n"),
+        ("~~~ a `b`\nx\n~~~", "x\n"),  # tilde fences may have backticks behind them
+        ("``` a`b\nx\n", "``` a`b\nx\n"),  # backtick fences may not: no fence
+        ("````\n```\nx\n```\n````", "```\nx\n```\n"),  # a shorter run does not close
+        ("```\nx\n`````", "x\n"),  # a longer one does
+        ("```\nx\n~~~\ny\n```", "x\n~~~\ny\n"),
+        ("```\nx\n``` y\n```", "x\n``` y\n"),  # nothing may follow a closing fence
+        ("```python\nx = 1\n", "x = 1\n"),  # unclosed: to the end
+        ("text\n```python\nx = 1", "x = 1\n"),
+        ("```\na\n```\n\n```py\n", ""),  # the last block is empty, and it is the last
+        ("   ```\n   x\n     y\n   ```", "x\n  y\n"),  # indented fence: as much indent goes from each line
+        ("    ```\n    x\n    ```", "    ```\n    x\n    ```"),  # four spaces: no fence
+        ('```python\ns = """\n    ```\n"""\n```', 's = """\n    ```\n"""\n'),  # four spaces do not close
+        ("1. Do:\n   ```py\n   if x:\n       y\n   ```\n2. Done.", "if x:\n    y\n"),
+        ("10. Do:\n    ```py\n    x\n    ```", "x\n"),
+        ("- ```py\n  x\n  ```", "x\n"),
+        ("<answer>\n```py\nx\n```\n</answer>", "x\n"),  # an HTML block would hide it
+        ("```\n\x0cx\u2028y\n```", "\x0cx\u2028y\n"),  # only CR and LF end lines
+        ("```py\nx\n```<|im_end|>", "x\n"),
+        ("```py\nx\n```\n<|eot_id|></s> \n", "x\n"),
+        ("", ""),
+    ],
+)
+def test_the_last_fenced_block_else_the_whole_response(response, code):
+    assert extract_code(response) == code
+
+
+@pytest.mark.parametrize(
+    ("response", "kept"),
+    [
+        ("x</s>", "x"),
+        ("x<|im_end|>\n<|endoftext|>\n", "x"),
+        ("x<｜end▁of▁sentence｜>", "x"),
+        ("x<eos><pad><pad>", "x"),
+        ("x<end_of_turn>\n", "x"),
+        ("x<|im_end|>y", "x<|im_end|>y"),  # not at the end
+        ("if a <b|> c", "if a <b|> c"),
+        ("x \n", "x \n"),  # no token: white space stays
+        ("</s>", ""),
+    ],
+)
+def test_special_tokens_leave_the_end_only(response, kept):
+    assert strip_special_tokens(response) == kept
+
+
+def test_fences_agree_with_a_peer_parser():
+    """markdown-it-py on random line soup without containers (lists and quotes are where our reading differs)."""
+    peer = MarkdownIt("commonmark").disable(["html_block", "reference"])
+    rng = random.Random(5)
+    atoms = ["```", "````", "~~~", "~~~~", "```python", "~~~ py `x`", "``` a`b", "  ```", "   ~~~", "    ```", "\t```"]
+    atoms += ["a", "  b", "    c", "", "``` ", "```\t", "   ```py", "    ```py", "def f():", "\ta"]
+    for _ in range(800):
+        text = "\n".join(rng.choice(atoms) for _ in range(rng.randint(1, 8))) + rng.choice(["", "\n"])
+        blocks = [token.content for token in peer.parse(text) if token.type == "fence"]
+        expected = blocks[-1] if blocks else text
+        assert extract_code(text).rstrip("\n") == expected.rstrip("\n"), repr(text)
+
+
+def test_a_bundle_is_split_at_its_headers():
+    code = "intro\n=== main.py ===\nimport a\n\n\n=== lib/a.py ===\r\nx = 1"
+    assert split_bundle(code) == {"main.py": "import a\n", "lib/a.py": "x = 1\n"}
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("x = 1", "no line of the form"),
+        ("=== a ===\n=== a ===\n", "given twice"),
+        ("=== ../a ===\n", "not a plain relative path"),
+        ("=== /etc/passwd ===\n", "not a plain relative path"),
+        ("=== a/./b ===\n", "not a plain relative path"),
+        ("=== a//b ===\n", "not a plain relative path"),
+        ("=== a\x00b ===\n", "not a plain relative path"),
+        (f"=== {'a' * 101} ===\n", "not a plain relative path"),
+        ("".join(f"=== f{i} ===\n" for i in range(MAX_BUNDLE_FILES + 1)), "more than 64 files"),
+    ],
+)
+def test_a_bad_bundle_says_what_is_wrong(code, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        split_bundle(code)
