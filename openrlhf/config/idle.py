@@ -101,6 +101,11 @@ IDLE = (
     Idle(
         _CORRECTION, lambda c: not c.algo.advantage.is_correction_enable, "--algo.advantage.is_correction_enable is off"
     ),
+    Idle(
+        _CORRECTION,
+        lambda c: c.algo.advantage.is_correction_enable and c.actor.policy_loss_type == "gspo",
+        "with --actor.policy_loss_type gspo the ratio to the engine's probabilities is the correction",
+    ),
     Idle(_BUDGETS, lambda c: not c.train.dynamic_batch_enable, "--train.dynamic_batch_enable is off"),
     Idle(_MICRO, lambda c: c.train.dynamic_batch_enable, "--train.dynamic_batch_enable counts tokens"),
     Idle(("ref.",), lambda c: c.algo.kl.init_coef == 0, "--algo.kl.init_coef 0 needs no reference"),

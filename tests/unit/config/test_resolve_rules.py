@@ -177,6 +177,14 @@ WARNED = [
     ({"reward.offload": True}, "reward.offload"),
     ({"ds.value_head_prefix": "head"}, "ds.value_head_prefix"),
     (GAE | {"train.colocate_critic_reward": True}, "train.colocate_critic_reward"),
+    (
+        {
+            "actor.policy_loss_type": "gspo",
+            "algo.advantage.is_correction_enable": True,
+            "algo.advantage.is_correction_type": "icepop",
+        },
+        "algo.advantage.is_correction_type",
+    ),
     ({"train.ema_beta": 0.9}, "train.ema_beta"),
     ({"reward.overlong_penalty_factor": 2.0}, "reward.overlong_penalty_factor"),
     ({"algo.dynamic_filtering_range": (0.1, 0.9)}, "algo.dynamic_filtering_range"),
