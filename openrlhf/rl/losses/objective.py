@@ -17,7 +17,7 @@ class PolicyObjective:
 
     clip_low: float = 0.2
     clip_high: float = 0.2
-    dual_clip: float | None = None
+    dual_clip: float | None = None  # cispo, which bounds every ratio, does not read it
     aggregation: Aggregation = TOKEN_MEAN
     entropy_coef: float | None = None  # None: no entropy; 0: logged only
     kl_estimator: KlEstimator = "k1"
@@ -30,10 +30,6 @@ class PolicyObjective:
             raise ValueError(
                 f"policy loss 'gspo' has one ratio per sequence and needs aggregation 'sequence', "
                 f"not {self.aggregation.mode!r}"
-            )
-        if self.loss_type == "cispo" and self.dual_clip is not None:
-            raise ValueError(
-                f"policy loss 'cispo' bounds every ratio already; dual clip {self.dual_clip} has no effect"
             )
 
     @classmethod

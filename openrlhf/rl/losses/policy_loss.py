@@ -36,7 +36,8 @@ def policy_loss(
     found = kind.token_losses(tokens, objective)
     losses, metrics = _corrected(found.losses, kind, tokens, objective)
     loss = weights.sum(losses)
-    metrics["train/policy_loss"] = MetricSum(*_numbers(weights.sum(losses.detach()), weights.count))
+    total, count = _numbers(loss.detach(), weights.count)
+    metrics["train/policy_loss"] = MetricSum(total, count)
     per_token: dict[str, torch.Tensor] = {}
     if tokens.ref is not None:
         per_token["train/kl"] = kl_estimate(tokens.new, tokens.ref, objective.kl_estimator)

@@ -38,7 +38,6 @@ def test_from_config():
             {"policy_loss_type": "gspo"},
             "'gspo' has one ratio per sequence and needs aggregation 'sequence', not 'token'",
         ),
-        ({"policy_loss_type": "cispo", "dual_clip": 3.0}, "'cispo' bounds every ratio already; dual clip 3.0"),
         ({"loss_aggregation": "constant"}, "'constant' needs a length of at least 1, got None"),
     ],
 )
