@@ -21,6 +21,7 @@ from deepgym.sandbox.runner.zygote import GONE, HELLO, OPTIONS
 
 START_SECONDS = 60.0  # for bubblewrap and an interpreter, on a busy host too
 GRACE_SECONDS = 60.0  # beyond the longest a supervisor lets a job take, before its slot is given up
+KILL_SECONDS = 60.0  # for a killed process to be gone, on a host with no core to spare
 SETTLE_SECONDS = 5.0  # for a supervisor to end after its job
 # Beside the answer's processes, the user of a jail has bubblewrap's process 1, the zygote and the supervisor.
 _OWN_PROCESSES = 3
@@ -61,6 +62,9 @@ class Slot:
         except TimeoutError:
             self.stop()
             raise SandboxUnavailableError(f"the jail did not come up within {START_SECONDS:g} s") from None
+        except asyncio.CancelledError:
+            self.stop()
+            raise
         if hello != HELLO:
             reason = self._last_words()
             self.stop()
@@ -98,7 +102,7 @@ class Slot:
         """Kill the jail with everything in it. Idempotent."""
         if self._process is not None:
             self._process.kill()  # process 1 of the jail dies with it, and with that everything inside
-            self._process.wait()
+            self._process.wait(KILL_SECONDS)
             self._process = None
         if self._control is not None:
             self._control.close()
@@ -119,7 +123,7 @@ class Slot:
             uid = None if self._uid is None else self._uid.uid
             self._process = subprocess.Popen(
                 arguments,
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=self._errors,
                 stderr=self._errors,
                 pass_fds=files,

@@ -85,7 +85,7 @@ class UnisolatedSandbox:
     async def _start_runner(self, work: str, channel: socket.socket) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-sPB", str(self._runner()), "socket"),
-            stdin=channel,
+            stdin=channel.fileno(),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
             env={**ENVIRONMENT, "HOME": work, "TMPDIR": work},
