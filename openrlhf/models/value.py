@@ -39,12 +39,12 @@ class TokenValues(torch.nn.Module):
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
-        self.head = model.get_submodule(_HEAD)
 
     def forward(self, logits_to_keep: torch.Tensor, **inputs: Any) -> ModelOutput:
         """Inputs are the decoder's; `logits_to_keep` (K,) int64 names the columns at which the head runs."""
         hidden = self.model.base_model(**inputs).last_hidden_state
-        return ModelOutput(logits=self.head(hidden[:, logits_to_keep]))
+        head = self.model.get_submodule(_HEAD)
+        return ModelOutput(logits=head(hidden[:, logits_to_keep]))
 
 
 def load_value_model(

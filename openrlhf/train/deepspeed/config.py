@@ -15,8 +15,10 @@ def training_config(ds: DsConfig, max_norm: float, world_size: int, device: str,
     fp32 unless told otherwise: a long sum in bf16 loses its small terms.
 
     With `muon` the gradient that DeepSpeed would clip is already orthogonalised, where a norm of 1 would be far too
-    little: nothing is clipped, and Muon does not depend on the gradient's size anyway. ZeRO then always runs, so that
-    what is orthogonalised does not depend on the stage.
+    little: nothing is clipped, and Muon does not depend on the gradient's size anyway.
+
+    Raises:
+        ValueError: states that are to sleep and that DeepSpeed cannot move.
     """
     config: dict[str, Any] = {
         "train_batch_size": world_size,
@@ -28,8 +30,6 @@ def training_config(ds: DsConfig, max_norm: float, world_size: int, device: str,
         "zero_optimization": _zero(ds, _training_stage(ds, muon), device),
         "data_types": {"grad_accum_dtype": ds.grad_accum_dtype or "fp32"},
     } | _number_format(ds)
-    if muon:
-        config["zero_optimization"]["reduce_scatter"] = False  # every rank needs the whole matrices' gradients
     if ds.adam_offload:
         config["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": device == "cuda"}
     return config
@@ -50,14 +50,22 @@ def scoring_config(ds: DsConfig, offload: bool, world_size: int, device: str) ->
 
 
 def _training_stage(ds: DsConfig, muon: bool) -> int:
-    """The stage asked for, but 1 for 0 where only ZeRO does what is wanted.
+    """The stage asked for, or another one that computes the same numbers where DeepSpeed lacks something in it.
 
-    Without ZeRO, DeepSpeed only adds up 16-bit gradients in 16 bits, and cannot move its states (`ds.enable_sleep`).
-    Stage 1 computes the same numbers with an fp32 sum (and shards the optimiser, which nobody sees).
+    - Gradients that add up in fp32 beside 16-bit weights need ZeRO: 1 for 0.
+    - States that sleep (`ds.enable_sleep`) need the optimiser of stage 2: 2 for 0 and 1.
+    - Muon in 16 bits adds up gradients and keeps momentum in fp32 at stage 1 only: 1 for 0 and 2. In fp32 it runs
+      under ZeRO like everywhere else: 1 for 0.
     """
+    mixed = ds.dtype != "fp32"
+    if muon and mixed and ds.enable_sleep:
+        raise ValueError("--ds.enable_sleep: DeepSpeed cannot move Muon's states in 16 bits; leave it out, or use adam")
+    if muon and mixed and ds.zero_stage < 3:
+        return 1
+    if ds.enable_sleep:
+        return max(ds.zero_stage, 2)
     accumulated = ds.grad_accum_dtype or "fp32"
-    needs_zero = accumulated != ds.dtype or ds.enable_sleep or muon
-    return 1 if ds.zero_stage == 0 and needs_zero else ds.zero_stage
+    return 1 if ds.zero_stage == 0 and (accumulated != ds.dtype or muon) else ds.zero_stage
 
 
 def _number_format(ds: DsConfig) -> dict[str, Any]:

@@ -41,8 +41,9 @@ def make_adam(model: PreTrainedModel, adam: AdamConfig, offload: bool) -> torch.
 
 
 def takes_muon(name: str, parameter: torch.nn.Parameter) -> bool:
-    """Whether Muon fits: a hidden matrix, or a stack of experts' matrices; no embedding, head, gain or bias."""
-    return parameter.ndim in (2, 3) and not any(part in name.lower() for part in _NOT_HIDDEN)
+    """Whether Muon fits: a hidden matrix; no embedding, head, gain or bias, and no stack of experts' matrices, which
+    DeepSpeed's Muon does not take in bf16."""
+    return parameter.ndim == 2 and not any(part in name.lower() for part in _NOT_HIDDEN)
 
 
 def _make_muon(model: PreTrainedModel, config: ActorConfig | CriticConfig, device: str) -> torch.optim.Optimizer:

@@ -12,7 +12,7 @@ from openrlhf.models.value import Calibration, TokenValues
 from openrlhf.reward.model import RewardModel, RewardModels, _cut, token_batch
 from openrlhf.rl.packing import filler
 from tests.batches import micro_batches, random_experience
-from tests.models import ALPHABET, BOS, EOS, EOS_ID, make_tiny_tokenizer, tiny_llama_config
+from tests.models import ALPHABET, BOS, EOS, EOS_ID, UNK, make_tiny_tokenizer, tiny_llama_config
 
 LENGTHS = (9, 5, 14)
 
@@ -62,16 +62,25 @@ def test_several_models_are_added_with_their_weights_on_their_own_scales() -> No
         RewardModels([first, second], [1.0])
 
 
-def test_another_vocabulary_reads_the_text(caplog) -> None:
+def reversed_tokenizer():
+    """The same characters under other ids, the end token last."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    own = make_tiny_tokenizer()
-    policy = PreTrainedTokenizerFast(tokenizer_object=own._tokenizer, bos_token=BOS, eos_token=EOS)
-    policy.add_tokens(["<extra>"])
-    model = member()
+    vocabulary = {token: index for index, token in enumerate([UNK, BOS, *reversed(ALPHABET), EOS])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNK))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=UNK, bos_token=BOS, eos_token=EOS)
+
+
+def test_another_vocabulary_reads_the_text(caplog) -> None:
+    policy, model = reversed_tokenizer(), member()
+    assert policy.eos_token_id != EOS_ID
+    sampled = [[*policy("abc")["input_ids"], policy.eos_token_id], policy("de")["input_ids"]]
     with caplog.at_level(logging.WARNING):
         models = RewardModels([model], [1.0], policy)
-        (found,) = models.score([token_batch([[*own("abc")["input_ids"], EOS_ID], own("de")["input_ids"]])])
+        (found,) = models.score([token_batch(sampled)])
     assert caplog.text.count("another vocabulary") == 1
     expected = [alone(model, [*model.encode("abc"), EOS_ID]), alone(model, model.encode("de"))]
     np.testing.assert_allclose(found, expected, atol=1e-5)

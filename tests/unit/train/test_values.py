@@ -50,7 +50,7 @@ def test_a_value_is_the_head_s_word_on_the_state_before_the_token(layout: str) -
         expected = []
         for row, length in enumerate(LENGTHS):
             hidden = critic.model.model.base_model(torch.from_numpy(batch.sequences[row, :length])[None])
-            values = critic.model.head(hidden.last_hidden_state)[0, :, 0].numpy()
+            values = critic.model.model.score(hidden.last_hidden_state)[0, :, 0].numpy()
             # V(s_t) is read where token t - 1 was the last one seen; the first token has no state before it.
             shifted = np.concatenate([[0.0], values[:-1]])
             expected.append(np.where(batch.action_mask[row, :length], shifted, 0.0))
