@@ -1,0 +1,91 @@
+"""The asynchronous pipeline beside the synchronous one: samples per second with an environment that takes its time.
+
+    python3 benchmarks/async_pipeline.py [--steps 12 --queue 2]
+
+Both train the same small random Llama on the same prompts with the same flags; the reward of a sample comes 0.2 to 2 s
+after its last token. The first two steps of each run are not counted. Beside the ratio stands that of a pipeline whose
+generation and training overlap wholly, (generate + train) / max(generate, train), from the phases of the synchronous
+run; streaming can do better than it, since it does not wait for the slowest sample of a batch either.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from support.machine import ROOT, choose_setting, print_header
+
+TARGET = 1.5
+WARM_UP = 2  # steps
+PROMPTS, SAMPLES = 8, 4  # of a step
+
+
+def make_model(folder: Path) -> None:
+    """A random Llama large enough that a training step takes about a second on two cores."""
+    sys.path.insert(0, str(ROOT))
+    from tests.models import make_tiny_llama
+
+    make_tiny_llama(folder)
+
+
+def run(name: str, folder: Path, steps: int, *flags: str) -> list[dict]:
+    """Train; return the rows of the steps that count."""
+    output = folder / name
+    command = [
+        *(sys.executable, "-m", "openrlhf.cli.train_ppo_ray"),
+        *("--actor.model_name_or_path", str(folder / "model"), "--data.prompt_dataset", str(folder / "prompts.jsonl")),
+        *("--reward.remote_url", str(ROOT / "benchmarks/support/slow_environment.py")),
+        *("--algo.advantage.estimator", "reinforce_baseline", "--algo.kl.init_coef", "0", "--data.max_len", "96"),
+        *("--rollout.batch_size", str(PROMPTS), "--rollout.n_samples_per_prompt", str(SAMPLES)),
+        *("--rollout.max_new_tokens", "48", "--rollout.micro_batch_size", "4"),
+        *("--train.batch_size", str(PROMPTS * SAMPLES), "--train.micro_batch_size", "1", "--train.max_epochs", "4"),
+        *("--ds.param_dtype", "fp32", "--ds.no-packing_samples", "--train.max_steps", str(steps)),
+        *("--ckpt.output_dir", str(output), *flags),
+    ]
+    with (folder / f"{name}.log").open("w") as log:
+        done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=log, timeout=1800, check=False)
+    if done.returncode:
+        raise SystemExit((folder / f"{name}.log").read_text()[-3000:])
+    rows = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["step"] > WARM_UP]
+
+
+def rate(rows: list[dict]) -> float:
+    """Samples per second of wall time."""
+    return sum(row["rollout/num_samples"] for row in rows) / sum(row["timing/step_total"] for row in rows)
+
+
+def mean(rows: list[dict], *names: str) -> float:
+    """Mean over steps of the sum of these metrics."""
+    return sum(row[f"timing/{name}"] for row in rows for name in names) / len(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=12, help="rollout steps of each run")
+    parser.add_argument("--queue", type=int, default=2, help="--train.async_queue_size")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_model(folder / "model")
+        prompts = [{"input": f"count to {i}"} for i in range(PROMPTS * arguments.steps)]
+        (folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in prompts))
+        print_header("asynchronous and synchronous", "random Llama", choose_setting("fp32"))
+        sync = run("sync", folder, arguments.steps)
+        print(f"synchronous    {rate(sync):7.2f} samples/s", flush=True)
+        ahead = ("--train.async_enable", "--train.async_queue_size", str(arguments.queue))
+        asynchronous = run("async", folder, arguments.steps, *ahead)
+    generate, train = mean(sync, "generation"), mean(sync, "make_experience", "ppo_train", "broadcast")
+    ratio, ideal = rate(asynchronous) / rate(sync), (generate + train) / max(generate, train)
+    print(f"asynchronous   {rate(asynchronous):7.2f} samples/s")
+    print(f"synchronous step: {generate:.2f} s generating, {train:.2f} s training; ideal overlap {ideal:.2f}")
+    stale = max(row["async/staleness_max"] for row in asynchronous)
+    print(
+        f"ratio {ratio:.2f}, target {TARGET}: {'reached' if ratio >= TARGET else 'MISSED'}; staleness at most {stale:.0f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
