@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from deepgym.exceptions import SandboxError, SandboxStarvedError
-from deepgym.sandbox.base import Call, Job, JobResult, Limits, Step, StepOutcome
+from deepgym.sandbox.base import FATAL_STATUSES, Call, Job, JobResult, Limits, Step, StepOutcome
 from deepgym.sandbox.runner.defences import Defences
 from deepgym.sandbox.runner.wire import Frame, FrameBuffer, pack
 
@@ -177,7 +177,7 @@ def parse_value(text: bytes) -> Any:
         ValueError: not JSON, an integer of more than 4300 digits, or text that UTF-8 cannot hold.
         RecursionError: nested too deeply.
     """
-    value = json.loads(text)
+    value = json.loads(text.decode())
     if b"\\ud" in text or b"\\uD" in text:
         json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
     return value
@@ -185,12 +185,16 @@ def parse_value(text: bytes) -> Any:
 
 def _one_line(text: str) -> str:
     """Printable, short, valid UTF-8."""
+    if not text:
+        return ""
     flat = " ".join(text.encode(errors="backslashreplace").decode().split())
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in flat)[:300]
 
 
 def _explain(status: str, limits: Limits) -> str:
     """What to tell about a broken limit."""
+    if status not in FATAL_STATUSES:
+        return ""
     mib = 1 << 20
     return {
         "timeout": f"used up {limits.cpu_seconds:g} s of CPU time, or idled through {limits.wall_seconds:g} s",

@@ -23,7 +23,7 @@ def pack(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
 
 def unpack(text: bytes, body: bytes) -> Frame:
     """Header and blobs of one frame. Raises ValueError when the lengths do not add up."""
-    header = json.loads(text)
+    header = json.loads(text.decode())  # decoding first spares json's guess at the encoding
     blobs, start = [], 0
     for size in header.pop("blobs"):
         blobs.append(body[start : start + size])
@@ -36,14 +36,19 @@ def unpack(text: bytes, body: bytes) -> Frame:
 def read_frame(fd: int) -> Frame:
     """Block until one frame is read, and read not one byte more. Raises EOFError when the writer is gone."""
     header_size, body_size = HEAD.unpack(read_exactly(fd, HEAD.size))
-    return unpack(read_exactly(fd, header_size), read_exactly(fd, body_size))
+    data = read_exactly(fd, header_size + body_size)
+    return unpack(data[:header_size], data[header_size:])
 
 
 def read_exactly(fd: int, size: int) -> bytes:
     """Block until `size` bytes are read. Raises EOFError when the writer is gone before that."""
-    parts = []
+    part = os.read(fd, min(size, 1 << 20))
+    if len(part) == size:  # nearly always
+        return part
+    parts = [part]
+    size -= len(part)
     while size:
-        part = os.read(fd, min(size, 1 << 20))
+        part = os.read(fd, min(size, 1 << 20)) if part else b""
         if not part:
             raise EOFError("the other side closed the channel")
         parts.append(part)
