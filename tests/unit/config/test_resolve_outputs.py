@@ -76,3 +76,13 @@ def test_checkpoints_that_would_hold_nothing_are_refused(problems, resolved):
 def test_a_best_metric_needs_an_evaluation(problems):
     (line,) = problems({"ckpt.best_metric_key": "eval_default_pass1"})
     assert "never evaluates" in line
+
+
+def test_the_folder_of_the_value_network_must_be_free_too(problems, resolved, workplace):
+    (workplace / "run_critic").mkdir()
+    (workplace / "run_critic/config.json").write_text("{}")
+    changes = {"ckpt.output_dir": "run", "algo.advantage.estimator": "gae"}
+    assert resolved(changes).warnings == ()
+    (line,) = problems(changes | {"critic.save_value_network": True})
+    assert str(workplace / "run_critic") in line
+    assert "holds files already" in line

@@ -54,6 +54,22 @@ def test_a_rank_without_rows_gets_a_filler_that_weighs_nothing():
     np.testing.assert_array_equal(collected, np.ones((1, 6)))
 
 
+@pytest.mark.parametrize("tokens", [None, 16])
+@pytest.mark.parametrize(("count", "idle"), [(5, 0), (8, 0), (4, 0), (3, 1)])
+def test_case_d2_every_sample_once_and_the_same_number_of_rounds_on_every_rank(count, idle, tokens):
+    """4 ranks. With 3 samples one rank is idle: it takes part with a filler, so no collective hangs."""
+    experience = random_experience([13, 11, 9, 7, 5, 8, 10, 6][:count])
+    limit = MicroBatchLimit(1, None) if tokens is None else MicroBatchLimit(None, tokens)
+    batches = dispatch(experience, range(count), 4, limit).batches
+    assert sorted(row for row in rows_of(batches) if row >= 0) == list(range(count))
+    assert len({len(own) for own in batches}) == 1
+    assert sum(all(batch.rows.tolist() == [-1] for batch in own) for own in batches) == idle
+    if count in (4, 8):
+        assert {sum(row >= 0 for batch in own for row in batch.rows) for own in batches} == {count // 4}
+    if tokens is not None:
+        assert all(len(batch.token_ids) <= tokens for own in batches for batch in own)
+
+
 def test_one_optimiser_step_takes_all_rows_in_order():
     assert optimiser_batches(random_experience([5] * 6), 6, generator()) == [[0, 1, 2, 3, 4, 5]]
     assert optimiser_batches(random_experience([5] * 6), 100, generator()) == [[0, 1, 2, 3, 4, 5]]
