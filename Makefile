@@ -45,6 +45,9 @@ docs-check: setup  ## every command and snippet in README and docs still parses
 bench: setup  ## rollout and training speed beside bare vLLM and a bare loop
 	@for script in benchmarks/*.py; do echo "== $$script"; python3 $$script; done
 
+soak: setup  ## 100,000 reward requests at a served environment: processes, files and memory stay what they were
+	python3 -m tests.integration.deepgym.soak --requests 100000
+
 clean:  ## remove caches; keeps .venv, .models and runs
 	rm -rf .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
 	find openrlhf deepgym tests examples tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

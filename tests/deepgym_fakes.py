@@ -4,8 +4,9 @@ import asyncio
 import random
 import selectors
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -105,6 +106,22 @@ async def served(app: Any) -> AsyncIterator[str]:
         finally:
             server.should_exit = True
             await serving
+
+
+@contextmanager
+def served_in_thread(app: Any) -> Iterator[str]:
+    """The same for tests that block."""
+    import uvicorn
+
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(60.0)
 
 
 @dataclass
