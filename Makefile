@@ -32,6 +32,7 @@ lint:
 
 types:
 	mypy openrlhf deepgym tools examples/quickstart
+	mypy --explicit-package-bases deepgym/envs/*/verifier.py
 
 unit:
 	pytest -q -n 2 tests/unit

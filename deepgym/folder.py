@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from deepgym.exceptions import EnvironmentDefinitionError
-from deepgym.models import AnswerForm, Difficulty, Environment, Kind, Language, Verifier
+from deepgym.models import AnswerForm, Case, Difficulty, Environment, Kind, Language, Verifier
 from deepgym.sandbox.base import Limits, check_relative_path
 from deepgym.tasktext import render_task
 
@@ -59,11 +59,12 @@ class EnvironmentFolder:
         """The record. Raises EnvironmentDefinitionError naming the file and the field that are wrong."""
         manifest = self._manifest()
         verifier = self._verifier()
+        examples = self._examples(verifier)
         try:
             return Environment(
                 name=self.name,
                 title=manifest.title,
-                task=render_task(self._read("task.md"), manifest.kind, manifest.entry, manifest.answer, verifier),
+                task=render_task(self._read("task.md"), manifest.kind, manifest.entry, manifest.answer, examples),
                 kind=manifest.kind,
                 language=manifest.language,
                 entry=manifest.entry,
@@ -107,6 +108,12 @@ class EnvironmentFolder:
         if missing:
             raise EnvironmentDefinitionError(f"{path}: defines no function {', '.join(missing)}")
         return Verifier(cases=members["cases"], judge=members["judge"], examples=members["examples"])
+
+    def _examples(self, verifier: Verifier) -> tuple[Case, ...]:
+        try:
+            return tuple(verifier.examples())
+        except Exception as exc:
+            raise EnvironmentDefinitionError(f"{self.path / 'verifier.py'}: examples(): {exc}") from exc
 
     def _files(self) -> dict[str, bytes]:
         root = self.path / "files"

@@ -1,8 +1,9 @@
 """The text a model is given: the author's task, the examples, and the form the answer must have."""
 
 import json
+from collections.abc import Sequence
 
-from deepgym.models import AnswerForm, Case, Kind, Verifier
+from deepgym.models import AnswerForm, Case, Kind
 
 _FORMS = {
     "function": "Answer with one fenced code block of Python that defines the function `{entry}`.",
@@ -17,11 +18,11 @@ _BUNDLE_FORM = """Answer with one fenced code block that holds all files you wri
 `{entry}` is the one that is run."""
 
 
-def render_task(text: str, kind: Kind, entry: str, answer: AnswerForm, verifier: Verifier) -> str:
-    """The task text with the verifier's examples (function and program tasks) and the answer's form behind it."""
+def render_task(text: str, kind: Kind, entry: str, answer: AnswerForm, examples: Sequence[Case]) -> str:
+    """The task text with the examples (function and program tasks) and the answer's form behind it."""
     form = _BUNDLE_FORM if answer == "bundle" else _FORMS[kind]
-    examples = "" if kind == "files" else "\n\n".join(_example(case, kind, entry) for case in verifier.examples())
-    parts = [text.strip(), f"Examples:\n\n{examples}" if examples else "", form.format(entry=entry)]
+    shown = "" if kind == "files" else "\n\n".join(_example(case, kind, entry) for case in examples)
+    parts = [text.strip(), f"Examples:\n\n{shown}" if shown else "", form.format(entry=entry)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -33,7 +33,9 @@ def examples() -> list[Case]:
 
 def matched(rng: random.Random, pairs: int) -> str:
     """A random matched text."""
-    out, stack, left = [], [], pairs
+    out: list[str] = []
+    stack: list[str] = []
+    left = pairs
     while left or stack:
         if left and (not stack or rng.random() < 0.55):
             kind = rng.choice(["()", "[]", "{}"])

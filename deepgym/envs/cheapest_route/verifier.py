@@ -1,5 +1,6 @@
 """Any route with the lowest price is right; the oracle relaxes roads round by round (Bellman-Ford) with a work list."""
 
+import itertools
 import random
 from collections import deque
 
@@ -92,5 +93,5 @@ def judge(case: Case, outcome: StepOutcome) -> bool:
     cheapest: dict[tuple[int, int], int] = {}
     for a, b, price in roads:
         cheapest[a, b] = min(price, cheapest.get((a, b), price))
-    steps = list(zip(towns, towns[1:], strict=False))
+    steps = list(itertools.pairwise(towns))
     return all(step in cheapest for step in steps) and sum(cheapest[step] for step in steps) == lowest

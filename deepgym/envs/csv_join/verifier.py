@@ -40,7 +40,9 @@ def draw(rng: random.Random, customers: int, orders: int, span: int) -> tuple[li
 
 
 def examples() -> list[Case]:
-    return [case("example 1", "small", [("7", "Ann", "Oslo"), ("8", "Bob", "Bonn")], [("7", 5), ("9", 1)], hidden=False)]
+    return [
+        case("example 1", "small", [("7", "Ann", "Oslo"), ("8", "Bob", "Bonn")], [("7", 5), ("9", 1)], hidden=False)
+    ]
 
 
 def cases(rng: random.Random) -> list[Case]:
@@ -54,7 +56,10 @@ def cases(rng: random.Random) -> list[Case]:
         case("equal totals", "edges", people, [("1", amount), ("11", amount), ("2", amount)]),
         case("total of zero, and below", "edges", people, [("1", amount), ("1", -amount), ("2", -3), ("11", -3)]),
     ]
-    made += [case("large", "large", *draw(rng, 3_000, 6_000, 900)), case("large, dense", "large", *draw(rng, 200, 4_000, 9))]
+    made += [
+        case("large", "large", *draw(rng, 3_000, 6_000, 900)),
+        case("large, dense", "large", *draw(rng, 200, 4_000, 9)),
+    ]
     return made
 
 

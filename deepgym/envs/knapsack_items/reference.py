@@ -1,7 +1,7 @@
 def knapsack(weights, values, capacity):
     best = [0] * (capacity + 1)
     taken = []
-    for weight, value in zip(weights, values):
+    for weight, value in zip(weights, values, strict=False):
         row = [False] * (capacity + 1)
         for room in range(capacity, weight - 1, -1):
             if best[room - weight] + value > best[room]:

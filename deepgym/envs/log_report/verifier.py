@@ -58,7 +58,11 @@ def cases(rng: random.Random) -> list[Case]:
         case("ties by bytes of the path", "edges", tie),
         case("big numbers", "edges", big),
     ]
-    return [*made, case("large", "large", draw(rng, 5_000, 400)), case("large, few paths", "large", draw(rng, 4_000, 1))]
+    return [
+        *made,
+        case("large", "large", draw(rng, 5_000, 400)),
+        case("large, few paths", "large", draw(rng, 4_000, 1)),
+    ]
 
 
 def judge(case: Case, outcome: StepOutcome) -> bool:

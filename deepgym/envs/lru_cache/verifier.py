@@ -50,7 +50,9 @@ def draw(rng: random.Random, count: int, keys: int, puts: float) -> Operations:
     for _ in range(count):
         key = f"k{min(rng.randrange(keys), rng.randrange(keys))}"
         roll = rng.random()
-        operations.append(["size"] if roll > 0.98 else ["put", key, rng.randint(0, 999)] if roll < puts else ["get", key])
+        operations.append(
+            ["size"] if roll > 0.98 else ["put", key, rng.randint(0, 999)] if roll < puts else ["get", key]
+        )
     return [*operations, ["get", "k0"], ["get", "k1"], ["size"]]
 
 

@@ -17,7 +17,9 @@ def is_prime(number: int) -> bool:
         odd, twos = odd // 2, twos + 1
     for witness in WITNESSES:
         power = pow(witness, odd, number)
-        if power not in (1, number - 1) and all((power := power * power % number) != number - 1 for _ in range(twos - 1)):
+        if power not in (1, number - 1) and all(
+            (power := power * power % number) != number - 1 for _ in range(twos - 1)
+        ):
             return False
     return True
 

@@ -50,7 +50,9 @@ def cases(rng: random.Random) -> list[Case]:
     ]
     numbers = [rng.randint(-(10**6), 10**6) for _ in range(60_000)]
     made += [
-        case("large, wide", "large", numbers, [(rng.randint(1, 99), rng.randint(59_000, 60_000)) for _ in range(20_000)]),
+        case(
+            "large, wide", "large", numbers, [(rng.randint(1, 99), rng.randint(59_000, 60_000)) for _ in range(20_000)]
+        ),
         case("large, mixed", "large", numbers[:20_000], draw_pairs(rng, 20_000, 20_000)),
     ]
     return made

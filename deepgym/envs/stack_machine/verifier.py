@@ -95,7 +95,9 @@ def cases(rng: random.Random) -> list[Case]:
         case("modulo zero", "edges", f"push {rng.randint(1, 9)}\nprint\npush 5\npush 0\nmod\nprint\n"),
         case("negative modulo", "edges", "push -7\npush 3\nmod\nprint\npush 7\npush -3\nmod\nprint\n"),
         case("halt", "edges", f"push {rng.randint(1, 9)}\nprint\nhalt\npush 2\nprint\n"),
-        case("jump backwards", "edges", "jump b\nlabel a\npush 4\nprint\nhalt\nlabel b\npush 0\njzero a\npush 9\nprint\n"),
+        case(
+            "jump backwards", "edges", "jump b\nlabel a\npush 4\nprint\nhalt\nlabel b\npush 0\njzero a\npush 9\nprint\n"
+        ),
         case("comments and blanks", "edges", "; start\n\npush 3;three\n  print  ; out\n\ndrop\n"),
         case("swap needs two", "edges", "push 1\nprint\npush 1\nswap\n"),
         case("unknown variable", "edges", "load never\nprint\n"),

@@ -203,7 +203,9 @@ def test_cases_that_do_not_fit_are_the_verifiers_fault(cases, complaint):
 
 
 def test_the_seed_makes_the_cases():
-    env = environment(verifier=Verifier(lambda rng: [Case(str(rng.random()), group=g) for g in ("small", "large")], max))
+    env = environment(
+        verifier=Verifier(lambda rng: [Case(str(rng.random()), group=g) for g in ("small", "large")], max)
+    )
     assert grading.hidden_cases(env) == grading.hidden_cases(env)
     assert grading.hidden_cases(env) != grading.hidden_cases(env.with_seed(1))
 

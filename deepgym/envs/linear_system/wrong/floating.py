@@ -3,7 +3,7 @@ from fractions import Fraction
 
 def solve(matrix, right):
     size = len(right)
-    rows = [[float(value) for value in row] + [float(b)] for row, b in zip(matrix, right)]
+    rows = [[float(value) for value in row] + [float(b)] for row, b in zip(matrix, right, strict=False)]
     for column in range(size):
         pivot = max(range(column, size), key=lambda i: abs(rows[i][column]))
         if abs(rows[pivot][column]) < 1e-9:
@@ -12,5 +12,5 @@ def solve(matrix, right):
         for i in range(size):
             if i != column:
                 factor = rows[i][column] / rows[column][column]
-                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[column])]
+                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[column], strict=False)]
     return [str(Fraction(rows[i][-1] / rows[i][i]).limit_denominator(1000)) for i in range(size)]

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 
 def solve(matrix, right):
-    rows = [[Fraction(value) for value in row] + [Fraction(b)] for row, b in zip(matrix, right)]
+    rows = [[Fraction(value) for value in row] + [Fraction(b)] for row, b in zip(matrix, right, strict=False)]
     size = len(rows)
     for column in range(size - 1):  # the last column is never eliminated
         pivot = next((i for i in range(column, size) if rows[i][column]), None)
@@ -14,5 +14,5 @@ def solve(matrix, right):
         for i in range(size):
             if i != column:
                 factor = rows[i][column]
-                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[column])]
+                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[column], strict=False)]
     return [str(row[-1]) for row in rows]

@@ -1,0 +1,111 @@
+"""Finding environments, reading folders, writing and checking new ones."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deepgym import list_environments, load_environment
+from deepgym.authoring import create_environment
+from deepgym.exceptions import EnvironmentDefinitionError, UnknownEnvironmentError
+from deepgym.folder import EnvironmentFolder
+from deepgym.grading import hidden_cases
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return create_environment(tmp_path, "mine", "function")
+
+
+def test_a_built_in_environment_is_loaded_by_name():
+    env = load_environment("coin_change")
+    assert (env.name, env.kind, env.entry, env.language) == ("coin_change", "function", "coin_change", "python")
+    assert "coin_change([1, 2, 5], 11) -> 3" in env.task
+    assert load_environment("coin_change") is env
+    assert load_environment("coin_change", seed=3) == env.with_seed(3)
+
+
+def test_an_unknown_name_lists_what_exists():
+    with pytest.raises(UnknownEnvironmentError, match="no environment 'coin_chnge'") as info:
+        load_environment("coin_chnge")
+    assert "Did you mean 'coin_change'?" in str(info.value)
+    assert all(name in str(info.value) for name in list_environments())
+
+
+def test_user_folders_are_one_environment_or_many(folder):
+    assert "mine" in list_environments([folder.parent])
+    assert list_environments([folder]) == tuple(sorted([*list_environments(), "mine"]))
+    assert load_environment("mine", folders=[folder.parent]).title == "Mine"
+    assert load_environment(folder).entry == "total"
+    assert load_environment(str(folder), seed=5).seed == 5
+    assert "mine" not in list_environments()
+
+
+def test_one_name_is_one_environment(tmp_path, folder):
+    other = create_environment(tmp_path / "other", "coin_change")
+    with pytest.raises(EnvironmentDefinitionError, match="two environments are called 'coin_change'"):
+        load_environment("mine", folders=[folder, other])
+    with pytest.raises(EnvironmentDefinitionError, match="no such folder"):
+        list_environments([tmp_path / "absent"])
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "complaint"),
+    [
+        ("env.toml", 'kind = "function"', 'kind = "essay"', "env.toml: kind: Input should be"),
+        ("env.toml", 'title = "Mine"', "", "title: Field required"),
+        ("env.toml", "tags = []", "tags = []\ncolour = 1", "colour: Extra inputs"),
+        ("env.toml", "tags = []", "tags = [", "env.toml: "),
+        ("env.toml", "cpu_seconds = 2.0", "cpu = 2.0", "limits.cpu does not exist; limits are cpu_seconds"),
+        ("env.toml", "cpu_seconds = 2.0", "cpu_seconds = 0.0", "Limits.cpu_seconds is 0.0"),
+        ("env.toml", "small = 0.4", "small = 0.5", "sum to 1"),
+        ("env.toml", 'language = "python"', 'language = "shell"', "Python only"),
+        ("verifier.py", "def judge(", "def jugde(", "defines no function judge"),
+        ("verifier.py", "import random", "import randomness", "ModuleNotFoundError"),
+        ("verifier.py", "return sum(numbers)", "return summ(numbers)", "examples"),
+    ],
+)
+def test_a_wrong_folder_names_the_file_and_the_field(folder, file, old, new, complaint):
+    path = folder / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(EnvironmentDefinitionError, match=complaint):
+        load_environment(folder)
+
+
+def test_missing_files_are_named(folder):
+    (folder / "task.md").unlink()
+    with pytest.raises(EnvironmentDefinitionError, match=r"task\.md"):
+        load_environment(folder)
+    (folder / "reference.py").unlink()
+    with pytest.raises(EnvironmentDefinitionError, match=r"reference\.\* file, has 0"):
+        EnvironmentFolder(folder).reference()
+    with pytest.raises(EnvironmentDefinitionError, match=r"no env\.toml"):
+        EnvironmentFolder(folder.parent)
+
+
+def test_new_refuses_bad_names_and_existing_folders(tmp_path, folder):
+    for name in ("Mine", "a-b", "", "../x", "1a"):
+        with pytest.raises(EnvironmentDefinitionError, match="a name is lower case"):
+            create_environment(tmp_path, name)
+    with pytest.raises(EnvironmentDefinitionError, match="exists"):
+        create_environment(tmp_path, "mine")
+    with pytest.raises(EnvironmentDefinitionError, match="choose function, program, files"):
+        create_environment(tmp_path, "other", "essay")
+
+
+def test_two_folders_of_one_name_keep_their_own_verifier(tmp_path):
+    first, second = (create_environment(tmp_path / part, "mine") for part in "ab")
+    path = second / "verifier.py"
+    path.write_text(path.read_text().replace("return sum(numbers)", "return -sum(numbers)"))
+    one, two = load_environment(first), load_environment(second)
+    assert hidden_cases(one)[0].expected == -hidden_cases(two)[0].expected
+
+
+def test_the_package_imports_without_what_it_does_not_need():
+    """Neither the trainer's packages nor the service's or an engine's are loaded by `import deepgym`."""
+    code = "import sys, deepgym; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert not {"torch", "ray", "vllm", "transformers", "openrlhf", "docker", "fastapi", "numpy"} & set(loaded.split())
