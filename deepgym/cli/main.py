@@ -23,11 +23,13 @@ PROGRAM = "deepgym"
 
 
 def _commands() -> Any:
-    from deepgym.cli import bench, listing, run, serve
+    from deepgym.cli import author, bench, listing, run, serve
 
     app = tyro.extras.SubcommandApp()
     app.command(listing.list_environments, name="list")
     app.command(run.run)
+    app.command(author.new)
+    app.command(author.check)
     app.command(serve.serve)
     app.command(bench.bench)
     return app

@@ -201,3 +201,27 @@ def test_the_help_quotes_the_words_that_do_without_walls(capsys):
         main(["serve", "--help"])
     said = " ".join(re.sub("[│╭╰─]", " ", capsys.readouterr().out).split())
     assert auto.UNISOLATED_WORDS in said
+
+
+def test_new_and_check(capsys, made, tmp_path):
+    """A sandbox whose answers know only what `total` is: stubs cannot be told from it, so check complains."""
+    assert main(["new", str(tmp_path / "sums")]) == 0
+    assert f"deepgym check {tmp_path}/sums" in capsys.readouterr().out
+    made["behave"] = lambda step: StepOutcome("ok", value=sum(step.args[0]))
+    assert main(["check", str(tmp_path / "sums"), "--scores"]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "sums: NOT sound"
+    assert any("wrong/off_by_one earns 1.000" in line for line in out)
+    assert "  1.000  reference, run 3" in out
+
+
+def test_check_without_a_sandbox_has_no_verdict(capsys, made, tmp_path):
+    main(["new", str(tmp_path / "sums")])
+    made["behave"] = lambda step: SandboxError("gone")
+    assert main(["check", str(tmp_path / "sums")]) == 3
+    assert "sums: no verdict: gone" in capsys.readouterr().out
+
+
+def test_new_refuses_a_name(capsys):
+    assert main(["new", "My-Env"]) == 2
+    assert "'My-Env'" in capsys.readouterr().err
