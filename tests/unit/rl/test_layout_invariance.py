@@ -167,7 +167,7 @@ def test_every_layout_gives_the_same_step(name, on_policy, dtype):
     whole = train_step(dtype, experience, OBJECTIVES[name], 1, 100, None, packed_hidden, whole_scores)
     assert whole[1].norm() > 1e-3
     assert "train/kl" in whole[2]
-    for layout in LAYOUTS:
+    for layout in LAYOUTS if name in ("token", "gspo") else LAYOUTS[::2]:
         loss, gradient, metrics = train_step(dtype, experience, OBJECTIVES[name], *layout)
         assert abs(loss - whole[0]) <= TOLERANCE[dtype] * whole[1].norm(), layout
         assert (gradient - whole[1]).norm() <= TOLERANCE[dtype] * whole[1].norm(), layout
