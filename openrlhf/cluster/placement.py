@@ -59,7 +59,7 @@ def seat_all(spec: ClusterSpec) -> Seating:
     """
     counts = processes(spec)
     if spec.policy.device == "cpu":
-        return Seating(**{role: _free_seats(count) for role, count in counts.items()})
+        return _seating({role: _free_seats(count) for role, count in counts.items()}, ())
     width = spec.engine.vllm.tensor_parallel_size
     seats: dict[str, list[Seat]] = {role: [] for role in counts}
     groups = []
@@ -73,7 +73,11 @@ def seat_all(spec: ClusterSpec) -> Seating:
                 _engine_seat(group, i, width, share) if role == _ENGINES else _seat(group, (i % gpus,), share)
                 for i in range(counts[role])
             ]
-    return Seating(**seats, groups=tuple(groups))
+    return _seating(seats, tuple(groups))
+
+
+def _seating(seats: Mapping[str, list[Seat]], groups: tuple[PlacementGroup, ...]) -> Seating:
+    return Seating(seats["policy"], seats["reference"], seats["critic"], seats["reward"], seats[_ENGINES], groups)
 
 
 def processes(spec: ClusterSpec) -> dict[str, int]:
