@@ -82,9 +82,8 @@ def main() -> None:
     print(f"asynchronous   {rate(asynchronous):7.2f} samples/s")
     print(f"synchronous step: {generate:.2f} s generating, {train:.2f} s training; ideal overlap {ideal:.2f}")
     stale = max(row["async/staleness_max"] for row in asynchronous)
-    print(
-        f"ratio {ratio:.2f}, target {TARGET}: {'reached' if ratio >= TARGET else 'MISSED'}; staleness at most {stale:.0f}"
-    )
+    verdict = "reached" if ratio >= TARGET else "MISSED"
+    print(f"ratio {ratio:.2f}, target {TARGET}: {verdict}; staleness at most {stale:.0f}")
 
 
 if __name__ == "__main__":
