@@ -20,6 +20,7 @@ from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.errors import AgentReturnError
 from openrlhf.rollout.openai_server.server import AgentServer
 from openrlhf.rollout.openai_server.session import Session
+from openrlhf.rollout.openai_server.template import ChatTemplate
 from openrlhf.rollout.step_result import read_logs
 from openrlhf.types import RewardOutcome, SamplingParams, Trajectory
 
@@ -39,6 +40,7 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
         self._server: AgentServer | None = None
         self._starting = asyncio.Lock()
         self._numbers = itertools.count()
+        self._opening: str | None = None  # of the assistant's turn in the chat template
         self._tally = Tally()
 
     @abstractmethod
@@ -74,6 +76,7 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
     ) -> Trajectory:
         """Run one sample. What `run_agent` raises leaves it ungraded; what broke the engine ends the run."""
         server = await self._started(llm_engine, hf_tokenizer, max_length)
+        self._warn_of_a_second_template(prompt, hf_tokenizer)
         session_id = f"sample-{next(self._numbers)}"
         session = Session(own_copy(sampling_params), max_length)
         server.sessions.open(session_id, session)
@@ -115,6 +118,16 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
                 logger.info("OpenAI-style server of %s at %s", type(self).__name__, server.address)
                 self._server = server
         return self._server
+
+    def _warn_of_a_second_template(self, prompt: str, tokenizer: Any) -> None:
+        if self._opening is None:
+            self._opening = ChatTemplate(tokenizer).opening()
+        if self._opening and prompt.rstrip().endswith(self._opening):
+            self._tally.warn_once(
+                "template",
+                f"the prompts end with {self._opening!r}, so the chat template is in them already, and the server "
+                "applies it once more: leave --data.apply_chat_template out",
+            )
 
     def _outcome(self, raw: Any, name: str) -> RewardOutcome:
         if not isinstance(raw, Mapping) or not {"reward", "rewards"} & set(raw):

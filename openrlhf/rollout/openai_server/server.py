@@ -131,8 +131,8 @@ class AgentServer:
     ) -> Reply:
         sampled = completion.token_ids.tolist()
         text = template.text(sampled, special=False)
-        stop = next((stop for stop in stops if text.endswith(stop)), "")
-        text = text[: len(text) - len(stop)]
+        # The engine ends at the first stop string, which may stand in the middle of the last token.
+        text = text[: min((text.index(stop) for stop in stops if stop in text), default=len(text))]
         content, calls = split_tool_calls(text) if asked.offered_tools else (text, [])
         return Reply(
             id=f"chatcmpl-{uuid.uuid4().hex[:24]}",

@@ -27,6 +27,12 @@ class ChatTemplate:
             raise ValueError(f"the chat template refused the messages: {reason}") from error
         return str(text)
 
+    def opening(self) -> str:
+        """What opens the assistant's turn, without white space around it; empty where it cannot be told."""
+        ask = [Message(role="user", content=_MARK)]
+        closed, opened = self.render(ask, open_answer=False), self.render(ask, open_answer=True)
+        return opened.removeprefix(closed).strip() if opened.startswith(closed) else ""
+
     def turn_end(self, before: Sequence[Message]) -> str | None:
         """What the template writes between an assistant's content and the next message; None if it cannot be told."""
         marked = self.render([*before, Message(role="assistant", content=_MARK)], open_answer=False)

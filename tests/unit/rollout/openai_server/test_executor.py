@@ -1,6 +1,7 @@
 """Whole samples through `run_agent`."""
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,15 @@ async def test_what_kills_the_engine_is_not_the_agents():
     engine = ScriptedEngine(lambda call: EngineDead("vLLM engine 0 is dead"))
     with pytest.raises(EngineDead):
         await run(Asking(), engine)
+
+
+@pytest.mark.parametrize(("prompt", "warnings"), [("<user>ab<eos>\n<assistant>", 1), ("ab", 0)])
+async def test_a_prompt_with_the_template_in_it_already_is_said_once(prompt, warnings, caplog):
+    executor, engine = Asking(), ScriptedEngine(lambda call: completion("L"))
+    with caplog.at_level(logging.WARNING):
+        await asyncio.gather(*(play(executor, engine, prompt=prompt, tokenizer=ChatTokenizer()) for _ in range(2)))
+    await executor.close()
+    assert sum("leave --data.apply_chat_template out" in record.message for record in caplog.records) == warnings
 
 
 async def test_an_agent_that_raises_or_hangs_fails_alone():
