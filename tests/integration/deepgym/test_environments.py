@@ -49,7 +49,7 @@ def dg() -> Iterator[DeepGym]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_reference_passes_and_doing_nothing_earns_nothing(dg, name):
+def test_the_reference_passes(dg, name):
     folder, env = find_folder(name), load_environment(name)
     result = dg.run(env, folder.reference())
     failed = [(case.name, case.detail) for case in result.cases if not case.passed]
@@ -57,8 +57,6 @@ def test_the_reference_passes_and_doing_nothing_earns_nothing(dg, name):
     assert dg.run(env, folder.reference(), cases="shown").passed
     # Half of the time leaves room for slower machines.
     assert result.cpu_ms < 1000 * env.limits.cpu_seconds / 2
-    for stub, answer in stub_answers(env).items():
-        assert dg.run(env, answer).score == 0.0, stub
 
 
 @pytest.mark.slow
@@ -78,6 +76,7 @@ def test_wrong_answers_earn_little(dg, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_check_of_a_built_in_environment_finds_nothing(dg, name):
+    """Also: empty, stub and constant answers earn 0, and three runs of the reference agree."""
     assert check_environment(dg, find_folder(name)).problems == ()
 
 

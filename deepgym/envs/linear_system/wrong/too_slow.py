@@ -17,6 +17,6 @@ def solve(matrix, right):
         return []
     columns = []
     for j in range(len(right)):
-        replaced = [[*row[:j], b, *row[j + 1:]] for row, b in zip(matrix, right, strict=False)]
+        replaced = [[*row[:j], b, *row[j + 1 :]] for row, b in zip(matrix, right, strict=False)]
         columns.append(str(Fraction(determinant(replaced), whole)))
     return columns
