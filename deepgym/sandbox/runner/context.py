@@ -4,6 +4,7 @@ import os
 import resource
 from dataclasses import dataclass
 
+from . import cgroup
 from .reaper import Reaper
 from .setup import Setup
 from .watch import Watch
@@ -20,6 +21,7 @@ class Context:
     reaper: Reaper
     seccomp_filter: bytes | None
     channel: int | None  # a socket to the host; when the host hangs up, the job ends
+    own_group: bool  # the control group that is shown, if one is, holds this job and nothing else
 
     def reaped_cpu(self) -> float:
         """Seconds of CPU of all processes that have ended."""
@@ -33,6 +35,8 @@ class Context:
         limits = self.setup.limits
         if exit_code == -_SIGXCPU or self.reaped_cpu() >= limits.cpu_seconds:
             return "timeout"
+        if self.own_group and cgroup.out_of_memory_kills():
+            return "memory"
         if exit_code == -_SIGXFSZ or self._disk_is_full():
             return "disk_limit"
         if self.watch.peak_tasks >= limits.processes:

@@ -58,7 +58,7 @@ def run_job(
     started = time.monotonic()
     watch = Watch(setup.limits, proc if setup.defences.watchdog else None, whole_namespace=is_init)
     channel = source if source == sink else None  # a socket tells when the host hangs up
-    context = Context(setup, watch, Reaper(is_init), seccomp_filter, channel)
+    context = Context(setup, watch, Reaper(is_init), seccomp_filter, channel, own_group=is_init)
     try:
         _run_steps(context, source, sink)
         context.reaper.kill_all()

@@ -23,6 +23,7 @@ def main() -> None:
     os.dup2(null, 1)
     header, files = read_frame(source)
     setup = Setup.of(header)
+    os.makedirs(setup.work, exist_ok=True)  # a container starts with an empty disk
     gc.freeze()
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     run_job(

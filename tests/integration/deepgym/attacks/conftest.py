@@ -3,6 +3,7 @@
 import pytest
 import pytest_asyncio
 
+from deepgym.exceptions import SandboxStarvedError
 from deepgym.sandbox.base import Job, Sandbox, StepOutcome
 from deepgym.sandbox.docker.sandbox import DockerSandbox
 from deepgym.sandbox.local.sandbox import LocalSandbox
@@ -72,7 +73,10 @@ class Outcomes:
         return await self._run(sandbox, attack.jobs_without_walls(self._facts))
 
     async def _run(self, sandbox: Sandbox, jobs: tuple[Job, ...]) -> tuple[StepOutcome, ...]:
-        results = [await sandbox.run(job) for job in jobs]
+        try:
+            results = [await sandbox.run(job) for job in jobs]
+        except SandboxStarvedError:
+            return ()  # stopped, without a verdict: the machine was too busy to tell idling from waiting
         return tuple(outcome for result in results for outcome in result.outcomes)
 
     async def _from_shared_job(self, attack: Attack, backend: str, defences: Defences) -> StepOutcome:

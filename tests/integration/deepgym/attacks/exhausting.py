@@ -216,15 +216,15 @@ for _ in range(10):
 breach()
 """,
     ),
-    Attack("endless_sleep", ("wall_seconds",), wall_seconds=1.0, code="time.sleep(2.5)\nbreach()"),
+    Attack("endless_sleep", ("wall_seconds",), wall_seconds=1.5, code="time.sleep(3.5)\nbreach()"),
     Attack(
         "endless_wait_for_input",
         ("wall_seconds",),
-        wall_seconds=1.0,
+        wall_seconds=1.5,
         code="""
 read, write = os.pipe()
 import select
-select.select([read], [], [], 2.5)
+select.select([read], [], [], 3.5)
 breach()
 """,
     ),

@@ -3,6 +3,7 @@
 from tests.integration.deepgym.attacks.attack import Attack
 
 _RUN_AWAY = """
+first = os.getpid()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -39,11 +40,19 @@ ALL = (
     Attack(
         "daemon_that_rewrites_the_next_step_s_files",
         ("step_boundary",),
-        _RUN_AWAY % 'time.sleep(0.2); open("result", "w").write("forged")',
+        _RUN_AWAY
+        % """
+        while os.path.exists(f"/proc/{first}"):
+            time.sleep(0.01)
+        time.sleep(0.1)
+        open("result", "w").write("forged")
+        """.strip(),
         second="""
-time.sleep(0.6)
-if os.path.exists("result"):
-    breach()
+for _ in range(100):
+    if os.path.exists("result"):
+        breach()
+        break
+    time.sleep(0.01)
 """,
     ),
 )
