@@ -131,6 +131,25 @@ async def test_an_outcome_of_the_executor_is_kept():
     assert reward.calls == []
 
 
+async def test_without_a_reward_source_the_executor_must_judge():
+    engine = ScriptedEngine(lambda call: completion("x"))
+    alone = RolloutGenerator(engine, SingleTurnExecutor(), None, FakeTokenizer(), 50, tolerate_failures=True)
+    with pytest.raises(RewardError, match="SingleTurnExecutor returned a trajectory without an outcome"):
+        await alone.run_group(PROMPT, "g", 1, SamplingParams(max_tokens=8), [0])
+
+
+async def test_an_executor_must_return_a_trajectory():
+    class Wrong(SingleTurnExecutor):
+        async def execute(self, *args, **kwargs):
+            return {"reward": 1.0}
+
+    engine = ScriptedEngine(lambda call: completion("x"))
+    runs = generator(engine, executor=Wrong(), tolerate_failures=True)
+    (rollout,) = (await runs.run_group(PROMPT, "g", 1, SamplingParams(max_tokens=8), [0])).group.rollouts
+    assert rollout.outcome.reason == "Wrong.execute returned a dict; expected a Trajectory"
+    assert list(runs.failures.counts().values()) == [1]
+
+
 async def test_a_seed_per_sample_is_required():
     with pytest.raises(ValueError, match="group g: 2 samples but 1 seeds"):
         await generator(ScriptedEngine(lambda call: completion("x"))).run_group(PROMPT, "g", 2, SamplingParams(), [0])
