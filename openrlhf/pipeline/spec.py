@@ -1,6 +1,15 @@
 """What each process of a run needs to know, out of the run's configuration."""
 
-from openrlhf.cluster.specs import ClusterSpec, CriticSpec, EngineSpec, PolicySpec, ReferenceSpec, RewardSpec, SyncSpec
+from openrlhf.cluster.specs import (
+    ClusterSpec,
+    CriticSpec,
+    Device,
+    EngineSpec,
+    PolicySpec,
+    ReferenceSpec,
+    RewardSpec,
+    SyncSpec,
+)
 from openrlhf.config.optimiser import has_critic
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.pipeline.length import RunLength, response_limit
@@ -18,7 +27,7 @@ def cluster_spec(config: PPOConfig, length: RunLength) -> ClusterSpec:
     )
 
 
-def _device(config: PPOConfig) -> str:
+def _device(config: PPOConfig) -> Device:
     if config.device == "auto":
         raise ValueError("cluster_spec takes a resolved config")
     return config.device
