@@ -6,6 +6,7 @@ The fingerprint covers path, size and time of the programs and the standard libr
 upgraded Python or runner makes a new image.
 """
 
+import functools
 import hashlib
 import io
 import os
@@ -115,8 +116,7 @@ def ensure_image(client: docker.DockerClient, python: str | None = None) -> str:
     Raises:
         SandboxUnavailableError: the engine refused the import, or the machine lacks a needed program.
     """
-    files = rootfs(python)
-    key = fingerprint(files)
+    files, key = _sources(python)
     found = client.images.list(filters={"label": f"{LABEL}={key}"})
     if found:
         return found[0].id
@@ -130,6 +130,12 @@ def ensure_image(client: docker.DockerClient, python: str | None = None) -> str:
     if not found:
         raise SandboxUnavailableError(f"the container engine took the jail's image but lists none with {LABEL}={key}")
     return found[0].id
+
+
+@functools.cache
+def _sources(python: str | None) -> tuple[Mapping[str, Path], str]:
+    files = rootfs(python)
+    return files, fingerprint(files)
 
 
 def _default_python() -> str:
