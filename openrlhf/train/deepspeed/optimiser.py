@@ -56,13 +56,14 @@ def _make_muon(model: PreTrainedModel, config: ActorConfig | CriticConfig, devic
         raise ValueError(
             f"muon with ns_steps {muon.ns_steps} and nesterov {muon.nesterov}: it has {_NS_STEPS} and True"
         )
-    matrices, others = [], []
+    matrices: list[torch.nn.Parameter] = []
+    others: list[torch.nn.Parameter] = []
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             parameter.use_muon = takes_muon(name, parameter)  # type: ignore[attr-defined]  # DeepSpeed's own mark
             (matrices if takes_muon(name, parameter) else others).append(parameter)
-    groups = [{"params": matrices, "lr": muon.lr, "momentum": muon.momentum, "weight_decay": adam.weight_decay}]
-    groups[0]["use_muon"] = True
+    hidden = {"params": matrices, "lr": muon.lr, "momentum": muon.momentum, "weight_decay": adam.weight_decay}
+    groups: list[dict[str, object]] = [hidden | {"use_muon": True}]
     for group in _adam_groups(others, adam):
         groups.append(group | {"lr": adam.lr, "betas": adam.betas, "eps": adam.eps, "use_muon": False})
     return MuonWithAuxAdam(
