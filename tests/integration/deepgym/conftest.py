@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -20,4 +21,12 @@ def engine_url():
         yield engine.url
     finally:
         engine.stop()
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """The engine's last clean-up processes may still write into it for a moment."""
+    deadline = time.monotonic() + 10
+    while folder.exists() and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.2)
