@@ -26,7 +26,7 @@ def _commands() -> Any:
     from deepgym.cli import author, bench, listing, run, serve
 
     app = tyro.extras.SubcommandApp()
-    app.command(listing.list_environments, name="list")
+    app.command(name="list")(listing.list_environments)
     app.command(run.run)
     app.command(author.new)
     app.command(author.check)

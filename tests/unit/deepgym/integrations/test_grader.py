@@ -156,16 +156,24 @@ def test_no_second_grading_where_the_pause_would_pass_the_deadline(fails_at, cal
 
 
 def test_a_run_that_ends_after_the_deadline_was_still_going_then():
-    """The loop was busy elsewhere and looks late: the verdict of 150.5 s does not count."""
-    gym = FakeGym({"a": [Run(verdict(1.0), seconds=150.5)]})
+    """The loop was busy elsewhere until 151 s; the verdict came meanwhile, and the loop sees it first."""
+
+    class LateGym:
+        async def arun(self, env, answer, *, on_start=lambda: None):
+            on_start()
+            return await late
 
     async def main():
+        nonlocal late
         loop = asyncio.get_running_loop()
-        grading = asyncio.create_task(Grader(environment(), gym, MASK, Slots(1)).grade(["a"], DEADLINE))
+        late = loop.create_future()
+        grading = asyncio.create_task(Grader(environment(), LateGym(), MASK, Slots(1)).grade(["a"], DEADLINE))
         await asyncio.sleep(149.0)
         loop._jumping.now = 151.0
+        late.set_result(verdict(1.0))
         return await grading
 
+    late: asyncio.Future | None = None
     (graded,) = run_virtual(main())
     assert summary(graded) == (0.0, "deadline_exceeded", False)
 
