@@ -151,11 +151,4 @@ def test_training_drops_exactly_the_groups_with_an_ungraded_sample(tmp_path):
         run = train(flags, tmp_path / "log")
     assert run.process.returncode == 0, run.stderr[-4000:]
     assert gym.calls == dict.fromkeys("02345", 4) | {"1": 5}  # the third answer to label 1 was graded twice
-    steps = rows(tmp_path / "run")
-    assert sum(row["rollout/num_samples"] for row in steps) == 5 * 4
-    seen = {
-        (path.name, json.loads(line)["label"], json.loads(line)["status"])
-        for path in (tmp_path / "run/rollouts").glob("*.jsonl")
-        for line in path.read_text().splitlines()
-    }
-    print(sorted(seen), [{k: v for k, v in row.items() if "rollout" in k} for row in steps])
+    assert sum(row["rollout/num_samples"] for row in rows(tmp_path / "run")) == 5 * 4
