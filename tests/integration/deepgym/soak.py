@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import math
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -215,6 +216,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--warm_up", type=int, default=300)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unwinds, so that the service ends too
     outcome = asyncio.run(soak(options.requests, options.warm_up))
     rate = options.requests / outcome.seconds
     print(f"{options.requests} requests in {outcome.seconds:.0f} s ({rate:.1f}/s): {dict(outcome.seen)}")
