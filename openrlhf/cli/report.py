@@ -62,7 +62,7 @@ def _pieces(folder: Path, tokenizer: str | None) -> Pieces | None:
     except (ConfigError, ModelError, OSError, ValueError) as error:
         print(f"warning: {folder}: tokens are shown by their ids, for there is no tokenizer ({error})", file=sys.stderr)
         return None
-    return lambda token_ids: [loaded.decode([token_id]) for token_id in token_ids]
+    return lambda token_ids: [str(loaded.decode([token_id])) for token_id in token_ids]
 
 
 if __name__ == "__main__":

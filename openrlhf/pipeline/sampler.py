@@ -143,7 +143,7 @@ class Sampler:
     def _admit(self) -> None:
         """Start what the bound allows."""
         with self._books:
-            requests = []
+            requests: list[GroupRequest] = []
             evaluation = self._evaluation
             if evaluation is not None and not evaluation.submitted:
                 evaluation.submitted = True
