@@ -44,7 +44,7 @@ class PodmanEngine:
             f"{hide}; exec {shlex.join(serve)}",
         ]
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
         self._wait_until_ready(self._process)
 
     def stop(self) -> None:
