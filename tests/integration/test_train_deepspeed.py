@@ -28,13 +28,13 @@ def model_path(tmp_path_factory) -> Path:
     return make_tiny_llama(tmp_path_factory.mktemp("model") / "tiny")
 
 
-def run(job: str, world_size: int, model_path: Path, out: Path) -> dict[Any, Any]:
-    """Run a job of train_worker on its ranks and return what rank 0 found."""
+def run(job: str, world_size: int, model_path: Path, out: Path, worker: str = "train_worker") -> dict[Any, Any]:
+    """Run a worker's job on its ranks and return what rank 0 found."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
-    command = [sys.executable, "-m", "tests.integration.train_worker", job, str(model_path), str(out)]
+    command = [sys.executable, "-m", f"tests.integration.{worker}", job, str(model_path), str(out)]
     ranks = [
         subprocess.Popen(
             [*command, str(rank), str(world_size), str(port)],
