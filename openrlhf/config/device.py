@@ -1,6 +1,7 @@
 """What follows from the device: CPU and GPU run the same code with other kernels and another transport."""
 
 from openrlhf.config.draft import Draft
+from openrlhf.config.optimiser import has_critic
 
 
 def resolve_device(draft: Draft) -> None:
@@ -76,6 +77,8 @@ def _gpu(draft: Draft) -> None:
         _off(draft, "ds.enable_sleep", "it frees a shared GPU, which needs --train.colocate_all")
     if draft.config.ds.enable_sleep and config.ds.zero_stage == 0:
         draft.problem("--ds.enable_sleep: ZeRO stage 0 has no states to move; use --ds.zero_stage 1 or more")
+    if draft.config.ds.enable_sleep and "muon" in (config.actor.optim, has_critic(config) and config.critic.optim):
+        draft.problem("--ds.enable_sleep: the states of Muon cannot leave the GPU; use --actor.optim adam (and critic)")
     if config.ds.adam_offload and config.ds.zero_stage == 0:
         draft.problem("--ds.adam_offload: ZeRO stage 0 cannot offload; use --ds.zero_stage 1 or more")
     _gpu_sync(draft)

@@ -46,6 +46,7 @@ def _optimiser(name: str, model: Callable[[PPOConfig], ActorConfig | CriticConfi
 
     return (
         Idle((f"{name}.muon.",), when(lambda m: m.optim != "muon"), f"--{name}.optim is adam"),
+        Idle((f"{name}.max_norm",), when(lambda m: m.optim == "muon"), "Muon's updates have a norm of their own"),
         Idle(
             (f"{name}.min_lr_ratio",),
             when(lambda m: m.lr_scheduler != "cosine_with_min_lr"),

@@ -137,6 +137,8 @@ def test_defaults_from_other_flags(resolved):
 
 # (changes, the flag that the one warning names)
 WARNED = [
+    ({"actor.optim": "muon", "actor.max_norm": 0.5}, "actor.max_norm"),
+    (GAE | {"critic.optim": "muon", "critic.max_norm": 0.5}, "critic.max_norm"),
     ({"ckpt.max_num": 5}, "ckpt.max_num"),
     ({"train.max_staleness": 2}, "train.max_staleness"),
     ({"ckpt.path": "saves"}, "ckpt.path"),
@@ -359,3 +361,9 @@ def test_asynchronous_training_is_not_repeatable_and_its_engines_never_sleep(pro
 def test_engines_that_never_rest_share_no_gpu(problems):
     (line,) = problems({"train.async_enable": True, "train.colocate_all": True}, gpus=8)
     assert "--train.colocate_actor_ref" in line
+
+
+def test_the_states_of_muon_stay_on_the_gpu(problems):
+    changes = {"actor.optim": "muon", "ds.enable_sleep": True, "train.colocate_all": True}
+    (line,) = problems(changes, gpus=8)
+    assert line.startswith("--ds.enable_sleep")
