@@ -38,13 +38,14 @@ def test_an_asynchronous_run_trains_every_prompt_once_within_its_bound(tmp_path)
     run = train(flags, tmp_path / "log")
     assert run.process.returncode == 0, run.stderr[-3000:]
     steps = rows(tmp_path / "run")
-    # 24 prompts of 4 samples in steps of 4 prompts; 2 prompts more or less are possible only where one was too old.
+    # 24 prompts of 4 samples, in steps of 4 prompts.
     assert sum(row["rollout/num_samples"] for row in steps) == 96
     assert [row["step"] for row in steps] == [1, 2, 3, 4, 5, 6]
     assert max(row["async/staleness_max"] for row in steps) <= 3
     assert max(row["async/staleness_max"] for row in steps) > 0  # generation really was ahead
     assert all(0 <= row["async/overlap"] <= 1 for row in steps)
     assert all("eval_default_pass1" in row for row in steps if row["step"] % 3 == 0)
-    # What the trainer computes for a token of the newest policy is what the engine said; older ones differ.
-    assert all(row["train/logprobs_diff"] < 0.1 for row in steps)
+    # The first batch is of the policy that trains on it, so trainer and engine agree; later ones are of older ones.
+    assert steps[0]["async/staleness_max"] == 0
+    assert steps[0]["train/logprobs_diff_max"] < 1e-4 < steps[-1]["train/logprobs_diff_max"]
     assert (tmp_path / "saves" / "global_step4" / "job.json").is_file()
