@@ -4,10 +4,13 @@
 
 For each Markdown file: relative links lead somewhere, Python, JSON and YAML blocks parse, shell blocks are valid shell,
 make targets exist. For each shell block and example script: the commands are recorded instead of run, and every
-`openrlhf.cli` command goes through the real command-line parser. Exit code 1 with one line per fault.
+`openrlhf.cli` and `deepgym` command goes through the real command-line parser. Exit code 1 with one line per fault.
 """
 
 import ast
+import contextlib
+import functools
+import io
 import json
 import os
 import re
@@ -19,11 +22,30 @@ from pathlib import Path
 
 import yaml
 
+from deepgym.cli import main as deepgym_cli
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.parse import parse_ppo
+from openrlhf.config.serve_rm import parse_serve_rm
+
+
+def parse_deepgym(argv: list[str]) -> None:
+    """ConfigError with what `deepgym` says about a command that it refuses; nothing is run."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            silent = deepgym_cli.commands(lambda command: functools.wraps(command)(lambda *_, **__: 0))
+            deepgym_cli.read(silent, argv)
+    except SystemExit as error:
+        if error.code:
+            raise ConfigError([" ".join(said.getvalue().split())]) from error
+
 
 ROOT = Path(__file__).resolve().parents[1]
-PARSERS: dict[str, Callable[[list[str]], object]] = {"openrlhf.cli.train_ppo_ray": parse_ppo}
+PARSERS: dict[str, Callable[[list[str]], object]] = {
+    "openrlhf.cli.train_ppo_ray": parse_ppo,
+    "openrlhf.cli.serve_rm": parse_serve_rm,
+    "deepgym": parse_deepgym,
+}
 SHELLS = {"bash", "sh", "shell", "console"}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -36,6 +58,7 @@ RECORDER = r"""
 record() { printf '%s\0' "$@" END-OF-COMMAND >> "$RECORD"; }
 python3() { record python3 "$@"; }
 python() { record python3 "$@"; }
+deepgym() { record python3 -m deepgym "$@"; }
 make() { record make "$@"; }
 ray() { while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done; [ $# -eq 0 ] || { shift; "$@"; }; }
 source() { :; }

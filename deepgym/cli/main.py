@@ -11,7 +11,7 @@ Exit codes: 0 done and passed; 1 done, and something did not pass; 2 cannot run 
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tyro
@@ -22,25 +22,28 @@ from deepgym.exceptions import DeepGymError
 PROGRAM = "deepgym"
 
 
-def _commands() -> Any:
+def commands(wrap: Callable[[Any], Any] = lambda command: command) -> Any:
+    """The commands, each of them wrapped: a check of documents parses commands without running them."""
     from deepgym.cli import author, bench, listing, run, serve
 
     app = tyro.extras.SubcommandApp()
-    app.command(name="list")(listing.list_environments)
-    app.command(run.run)
-    app.command(author.new)
-    app.command(author.check)
-    app.command(serve.serve)
-    app.command(bench.bench)
+    app.command(name="list")(wrap(listing.list_environments))
+    for command in (run.run, author.new, author.check, serve.serve, bench.bench):
+        app.command(wrap(command))
     return app
+
+
+def read(app: Any, argv: Sequence[str] | None) -> Any:
+    """Parse and run one command of `app`; what it returned."""
+    return app.cli(
+        prog=PROGRAM, description=__doc__, args=argv, use_underscores=True, config=(tyro.conf.FlagCreatePairsOff,)
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. What the user can mend is one line on stderr."""
     try:
-        code = _commands().cli(
-            prog=PROGRAM, description=__doc__, args=argv, use_underscores=True, config=(tyro.conf.FlagCreatePairsOff,)
-        )
+        code = read(commands(), argv)
     except (UsageError, DeepGymError) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_USAGE
