@@ -66,10 +66,12 @@ class Completion:
     token_ids: np.ndarray  # (A,) int64
     logprobs: np.ndarray  # (A,) float32, of the processed distribution (after temperature)
     finish_reason: FinishReason
-    policy_version: int
+    policy_versions: np.ndarray  # (A,) int32, of the weights that sampled each token
 
     def __post_init__(self) -> None:
-        _require_same_length("Completion", token_ids=self.token_ids, logprobs=self.logprobs)
+        _require_same_length(
+            "Completion", token_ids=self.token_ids, logprobs=self.logprobs, policy_versions=self.policy_versions
+        )
 
 
 class Status(StrEnum):

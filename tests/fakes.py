@@ -50,7 +50,9 @@ def completion(
     """A completion of FakeTokenizer's characters; logprobs are -0.5, -1.0, -1.5, ..."""
     token_ids = np.array([*(ord(character) for character in text), *([FAKE_EOS_ID] if eos else [])], dtype=np.int64)
     logprobs = -0.5 * np.arange(1, len(token_ids) + 1, dtype=np.float32)
-    return Completion(token_ids, logprobs, finish_reason or ("stop" if eos else "length"), version)
+    return Completion(
+        token_ids, logprobs, finish_reason or ("stop" if eos else "length"), np.full(len(token_ids), version, np.int32)
+    )
 
 
 @dataclass

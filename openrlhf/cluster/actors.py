@@ -218,6 +218,7 @@ class EngineActor:
                 seed=spec.seed + index,
                 engine_index=index,
                 sync_timeout=spec.sync_timeout,
+                keep_in_flight=spec.partial_rollout,
             )
         )
         await self._engine.start()

@@ -132,6 +132,7 @@ class EngineSpec:
     device: Device
     seed: int
     sync_timeout: float  # seconds
+    partial_rollout: bool = False  # running requests go on with new weights
     agent_func_path: str | None = None  # None: single-turn samples
 
 

@@ -6,7 +6,6 @@ Delete a line here when the feature works. An entry that names a section stands 
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import flags, shown, values
 
-_PARTIAL = "partial rollouts"
 _BAD_EXAMPLES = "filters of bad examples"
 _DEEPSPEED = "this DeepSpeed feature"
 _LORA = "LoRA"
@@ -18,7 +17,6 @@ PLANNED: dict[str, str] = {
     "reward.abort_after": "the abort threshold of ungraded samples",
     "vllm.sync_with_ray": "weight sync over Ray's collective groups",
     "algo.bad_examples": _BAD_EXAMPLES,
-    "train.partial_rollout_enable": _PARTIAL,
     "ds.deepcompile": _DEEPSPEED,
     "ds.zpg": _DEEPSPEED,
     "ds.tensor_parallel_size": _DEEPSPEED,

@@ -96,7 +96,16 @@ def resolve_pipeline(draft: Draft) -> None:
     """What does not go together with asynchronous training."""
     config = draft.config
     if not config.train.async_enable:
+        if config.train.partial_rollout_enable:
+            draft.problem(
+                "--train.partial_rollout_enable needs --train.async_enable: else nothing runs during an update"
+            )
         return
+    if config.train.partial_rollout_enable and config.vllm.enable_prefix_caching:
+        draft.problem(
+            "--vllm.enable_prefix_caching with --train.partial_rollout_enable: prompts would be continued from keys of "
+            "older weights; leave one of them out"
+        )
     if config.train.full_determinism_enable:
         draft.problem(
             "--train.full_determinism_enable with --train.async_enable: what is trained when then depends on timing; "

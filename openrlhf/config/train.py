@@ -42,7 +42,8 @@ class TrainConfig(Section):
     async_queue_size: int = 1
     """How far generation may be ahead of training, in rollout batches, samples in flight included."""
     partial_rollout_enable: bool = False
-    """Push weights while samples are in flight; such samples mix policy versions."""
+    """Push weights under running requests, which go on with the new ones instead of being waited for: their tokens are
+    of several policy versions, each labelled. Needs async_enable."""
     max_staleness: int | None = None
     """Updates that may lie between a sample and the step that trains on it; an older one is dropped, its prompt drawn
     once more. None: no limit."""

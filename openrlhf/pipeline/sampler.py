@@ -240,6 +240,7 @@ class Sampler:
         return {
             "async/staleness_mean": sum(staleness) / max(1, len(staleness)),
             "async/staleness_max": float(max(staleness, default=0)),
+            "async/mixed_rate": sum(waiting.mixed_rate() for waiting in taken) / max(1, len(taken)),
             "async/stale_groups": float(stale),
             "async/queue_depth": float(depth),
             "async/trainer_idle_seconds": waited,

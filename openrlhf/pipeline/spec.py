@@ -103,5 +103,6 @@ def _engine(config: PPOConfig) -> EngineSpec:
         device=_device(config),
         seed=config.train.seed,
         sync_timeout=config.cluster.sync_timeout,
+        partial_rollout=config.train.partial_rollout_enable,
         agent_func_path=config.train.agent_func_path,
     )

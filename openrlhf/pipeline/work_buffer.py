@@ -20,13 +20,21 @@ class Waiting:
 
     def staleness(self, version: int) -> int:
         """Updates between the oldest policy that sampled one of its tokens and the policy `version`."""
-        sampled_by = [
-            int(segment.policy_versions[segment.action_mask].min())
-            for rollout in self.group.rollouts
-            for segment in rollout.segments
-            if segment.num_actions
-        ]
-        return version - min(sampled_by, default=version)
+        return version - min((oldest for oldest, _ in self._versions()), default=version)
+
+    def mixed_rate(self) -> float:
+        """Share of its samples whose tokens are of more than one policy."""
+        return sum(oldest < newest for oldest, newest in self._versions()) / len(self.group.rollouts)
+
+    def _versions(self) -> list[tuple[int, int]]:
+        """(oldest, newest) policy of each sample that has sampled tokens."""
+        found = []
+        for rollout in self.group.rollouts:
+            sampled = [segment.policy_versions[segment.action_mask] for segment in rollout.segments]
+            own = [version for versions in sampled for version in versions.tolist()]
+            if own:
+                found.append((min(own), max(own)))
+        return found
 
 
 @dataclass(slots=True)

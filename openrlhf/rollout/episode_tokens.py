@@ -68,7 +68,7 @@ class EpisodeTokens:
             span = slice(start, start + len(completion.token_ids))
             action_mask[span] = True
             logprobs[span] = completion.logprobs
-            versions[span] = completion.policy_version
+            versions[span] = completion.policy_versions
         return Segment(
             token_ids=np.asarray(self._ids, dtype=np.int64),
             action_mask=action_mask,

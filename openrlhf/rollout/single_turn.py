@@ -49,12 +49,14 @@ def single_turn_segment(prompt_token_ids: Sequence[int], completion: Completion)
     action_mask = np.arange(length) >= prompt_length
     logprobs = np.zeros(length, dtype=np.float32)
     logprobs[prompt_length:] = completion.logprobs
+    versions = np.full(length, -1, dtype=np.int32)
+    versions[prompt_length:] = completion.policy_versions
     turns = (Turn(prompt_length, length),) if num_actions else ()
     return Segment(
         token_ids=np.concatenate([np.asarray(prompt_token_ids, dtype=np.int64), completion.token_ids]),
         action_mask=action_mask,
         loss_mask=action_mask.copy(),
         logprobs=logprobs,
-        policy_versions=np.where(action_mask, completion.policy_version, -1).astype(np.int32),
+        policy_versions=versions,
         turns=turns,
     )

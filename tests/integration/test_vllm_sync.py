@@ -4,6 +4,7 @@ Both sides run in fp32. Tolerances are the issue's: after a sync at most 3e-4, b
 """
 
 import asyncio
+import copy
 import dataclasses
 import os
 
@@ -95,9 +96,46 @@ async def test_completions_carry_the_version_that_sampled_them(tied_rig):
     late = asyncio.create_task(tied_rig.engine.generate([5, 6, 7], SamplingParams(max_tokens=4, seed=0)))
     finished = await asyncio.gather(*in_flight)
     await syncing
-    assert {completion.policy_version for completion in finished} == {old}
+    assert {int(v) for completion in finished for v in completion.policy_versions} == {old}
     assert [len(completion.token_ids) for completion in finished] == [40] * 4
-    assert (await late).policy_version == tied_rig.engine.policy_version == tied_rig.version == old + 1
+    assert (
+        set((await late).policy_versions.tolist())
+        == {tied_rig.version}
+        == {tied_rig.engine.policy_version}
+        == {old + 1}
+    )
+
+
+async def test_a_kept_request_goes_on_with_the_new_weights_and_says_from_where(tied_rig):
+    from tests.integration.vllm_rig import perturb
+
+    old, prompt = tied_rig.version, (5, 6, 7)
+    tied_rig.engine.keep_in_flight = True
+    try:
+        wanted = SamplingParams(max_tokens=300, min_tokens=300, seed=3)
+        running = asyncio.create_task(tied_rig.engine.generate(prompt, wanted))
+        await asyncio.sleep(0.15)  # some of its tokens are sampled
+        before = copy.deepcopy(tied_rig.model)
+        for seed, parameter in enumerate(tied_rig.model.parameters()):
+            perturb(parameter, 300 + seed)
+        await tied_rig.sync()
+        completion = await running
+    finally:
+        tied_rig.engine.keep_in_flight = False
+        await tied_rig.sync()  # also empties the prefix cache, which holds keys of both
+    versions = completion.policy_versions
+    first_new = int(np.argmax(versions == old + 1))
+    assert versions.tolist() == [old] * first_new + [old + 1] * (300 - first_new)
+    assert 0 < first_new < 300
+    # Up to the change the logprobs are the old model's to rounding, and from its very first token they are not.
+    with torch.no_grad():
+        ids = torch.tensor([[*prompt, *completion.token_ids.tolist()]])
+        logits = before(ids, use_cache=False).logits[0, len(prompt) - 1 : -1]
+    logits[:, before.config.eos_token_id] = -torch.inf  # min_tokens bans the end
+    expected = logits.log_softmax(-1).gather(-1, ids[0, len(prompt) :, None]).squeeze(-1).numpy()
+    apart = np.abs(expected - completion.logprobs)
+    assert apart[:first_new].max() < AFTER
+    assert apart[first_new : first_new + 3].max() > BEFORE
 
 
 async def test_the_transfer_leaves_no_file_and_reuses_its_memory(tied_rig):

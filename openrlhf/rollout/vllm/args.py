@@ -25,6 +25,7 @@ class VllmEngineArgs:
     stop_token_ids: tuple[int, ...] = ()
     engine_index: int = 0
     sync_timeout: float = 600.0  # seconds that one weight sync may take
+    keep_in_flight: bool = False  # weights change under running requests, which then go on with the new ones
 
     @property
     def name(self) -> str:

@@ -7,8 +7,9 @@ It runs in the process that constructs it; `cluster/` wraps it in an actor. vLLM
     completion = await engine.generate(prompt_token_ids, sampling_params)
     await engine.receive_weights(manifest)
 
-Weights never change under a request: a sync waits until the requests in flight have finished and holds back new ones
-until it is done. `completion.policy_version` is therefore the one version that sampled all of its tokens.
+A sync waits until the requests in flight have finished and holds back new ones until it is done, so that one version
+samples a whole completion. With `args.keep_in_flight` (partial rollouts) it pauses them instead; they go on with the
+new weights over the keys and values of the old ones. `completion.policy_versions` says which weights sampled a token.
 """
 
 import asyncio
@@ -63,6 +64,7 @@ class VllmEngine:
 
     def __init__(self, args: VllmEngineArgs) -> None:
         self._args = args
+        self.keep_in_flight = args.keep_in_flight
         self._llm: AsyncLLM | None = None
         self._cause_of_death: str | None = None
         self._version = 0
@@ -82,6 +84,7 @@ class VllmEngine:
     async def start(self) -> None:
         """Load the model; blocks the event loop for the seconds that takes."""
         self._llm = AsyncLLM.from_engine_args(engine_args(self._args))
+        await self._llm.update_weight_version(str(self._version))
 
     @property
     def policy_version(self) -> int:
@@ -105,12 +108,11 @@ class VllmEngine:
             while not self._open.is_set():
                 await self._open.wait()
             collector = await self._submit(prompt, params)
-        version = self._version  # fixed until this request has left
         try:
             output = await self._collect(collector)
         finally:
             self._leave()
-        completion = to_completion(output, version, self._args.name)
+        completion = to_completion(output, self._args.name)
         self._finished += 1
         self._prompt_tokens += len(prompt_token_ids)
         self._tokens_generated += len(completion.token_ids)
@@ -143,11 +145,11 @@ class VllmEngine:
                         request.started.set_exception(EngineDead(self._obituary()))
 
     async def receive_weights(self, manifest: TransferManifest) -> None:
-        """Load the weights of a transfer; completions from here on carry its version.
+        """Load the weights of a transfer; tokens sampled from here on carry its version.
 
-        Waits for the requests in flight, empties the prefix, multi-modal and encoder caches, loads, and lets new
-        requests in. Any failure leaves weights of unknown state, so the engine is dead afterwards and EngineDead names
-        the cause.
+        Waits for the requests in flight and empties the prefix, multi-modal and encoder caches, or pauses the requests
+        where they are kept; then loads, and lets requests go on. Any failure leaves weights of unknown state, so the
+        engine is dead afterwards and EngineDead names the cause.
         """
         async with self._control:
             self._live()
@@ -190,9 +192,13 @@ class VllmEngine:
 
     async def _receive(self, manifest: TransferManifest) -> None:
         llm = self._live()
-        await self._idle.wait()
-        await llm.pause_generation(mode="wait", clear_cache=True)
+        if self.keep_in_flight:
+            await llm.pause_generation(mode="keep", clear_cache=False)
+        else:
+            await self._idle.wait()
+            await llm.pause_generation(mode="wait", clear_cache=True)
         await llm.collective_rpc("receive_policy_weights", args=(asdict(manifest), self._args.engine_index))
+        await llm.update_weight_version(str(manifest.version))
         await llm.resume_generation()
         self._version = manifest.version
 

@@ -7,7 +7,7 @@ import numpy as np
 from vllm import SamplingParams as VllmSamplingParams
 from vllm.inputs import TokensPrompt, tokens_input
 from vllm.logprobs import FlatLogprobs
-from vllm.outputs import RequestOutput
+from vllm.outputs import RequestOutput, WeightVersionSpan
 from vllm.sampling_params import RequestOutputKind
 
 from openrlhf.rollout.errors import GenerationError
@@ -48,15 +48,27 @@ def to_vllm_sampling(sampling: SamplingParams, stop_token_ids: Sequence[int]) ->
     )
 
 
-def to_completion(output: RequestOutput, policy_version: int, engine: str) -> Completion:
-    """Return the record of a finished request; GenerationError if logprobs are missing or the end has no meaning."""
+def to_completion(output: RequestOutput, engine: str) -> Completion:
+    """Return the record of a finished request; GenerationError if logprobs or versions are missing, or the end has no
+    meaning."""
     (sampled,) = output.outputs
     finish_reason = FINISH_REASONS.get(sampled.finish_reason)
     if finish_reason is None:
         raise GenerationError(f"{engine}: request {output.request_id} ended with {sampled.finish_reason!r}")
     token_ids = np.asarray(sampled.token_ids, dtype=np.int64)
-    logprobs = _sampled_logprobs(sampled.logprobs, token_ids, f"{engine}: request {output.request_id}")
-    return Completion(token_ids, logprobs, finish_reason, policy_version)
+    owner = f"{engine}: request {output.request_id}"
+    logprobs = _sampled_logprobs(sampled.logprobs, token_ids, owner)
+    return Completion(token_ids, logprobs, finish_reason, _policy_versions(sampled.weight_versions, token_ids, owner))
+
+
+def _policy_versions(spans: Sequence[WeightVersionSpan] | None, token_ids: np.ndarray, owner: str) -> np.ndarray:
+    """The version of the weights that sampled each token: (A,) int32; versions are the numbers we label them with."""
+    versions = np.full(len(token_ids), -1, dtype=np.int32)
+    for span in spans or ():
+        versions[span.start : span.end] = int(span.version)
+    if np.any(versions < 0):
+        raise GenerationError(f"{owner}: vLLM does not say which weights sampled its tokens: {spans}")
+    return versions
 
 
 def _sampled_logprobs(logprobs: Any, token_ids: np.ndarray, owner: str) -> np.ndarray:

@@ -46,6 +46,6 @@ def test_problems_are_one_line_each_and_exit_2(argv, capsys):
         "error: --actor.model_name_or_path is given twice with different values: "
         "--actor.model_name_or_path 'model' and --actor.model_name_or_path 'other'"
     ]
-    assert main([*argv, "--train.batch_size", "0", "--partial_rollout"]) == 2
+    assert main([*argv, "--train.batch_size", "0", "--load_in_4bit"]) == 2
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert len(errors) == 2

@@ -22,9 +22,9 @@ def test_every_flag_and_old_name_is_on_it():
 
 
 def test_planned_flags_are_marked():
-    (line,) = [line for line in page().splitlines() if line.startswith("| `--train.partial_rollout_enable` |")]
+    (line,) = [line for line in page().splitlines() if line.startswith("| `--use_ms` |")]
     assert line.split(" | ")[1:3] == ["bool", "`False`"]
-    assert "*planned (partial rollouts)*" in line
+    assert "*planned (ModelScope)*" in line
 
 
 def test_types_are_readable():

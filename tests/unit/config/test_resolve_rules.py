@@ -321,7 +321,7 @@ def test_all_problems_come_at_once(problems):
             "reward.remote_url": "none.py",
             "train.batch_size": 4096,
             "rollout.max_new_tokens": 4096,
-            "train.partial_rollout_enable": True,
+            "ds.load_in_4bit": True,
             "ds.param_dtype": "fp16",
         }
     )
@@ -367,3 +367,12 @@ def test_the_states_of_muon_stay_on_the_gpu(problems):
     changes = {"actor.optim": "muon", "ds.enable_sleep": True, "train.colocate_all": True}
     (line,) = problems(changes, gpus=8)
     assert line.startswith("--ds.enable_sleep")
+
+
+def test_partial_rollouts_are_asynchronous_and_reuse_no_prefix(problems, resolved):
+    partial = {"train.partial_rollout_enable": True}
+    (line,) = problems(partial)
+    assert "needs --train.async_enable" in line
+    assert resolved(partial | {"train.async_enable": True}).config.train.partial_rollout_enable
+    (line,) = problems(partial | {"train.async_enable": True, "vllm.enable_prefix_caching": True})
+    assert line.startswith("--vllm.enable_prefix_caching")

@@ -73,7 +73,7 @@ COMMANDS = {
     "quick": (QUICK, set()),
     "deepgym": (DEEPGYM, set()),
     "server": (SERVER, set()),
-    "agent": (AGENT, {"train.partial_rollout_enable"}),
+    "agent": (AGENT, set()),
     "muon": (MUON, set()),
     "warm up": (WARM_UP, set()),
     "vlm": (VLM, {"data.max_images_per_prompt", "actor.freeze_visual_encoder"}),

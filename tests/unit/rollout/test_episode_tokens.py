@@ -6,7 +6,12 @@ from openrlhf.types import Completion, Turn
 
 
 def sampled(*ids: int, version: int = 0) -> Completion:
-    return Completion(np.array(ids, dtype=np.int64), -np.arange(1, len(ids) + 1, dtype=np.float32), "stop", version)
+    return Completion(
+        np.array(ids, dtype=np.int64),
+        -np.arange(1, len(ids) + 1, dtype=np.float32),
+        "stop",
+        np.full(len(ids), version, np.int32),
+    )
 
 
 def test_the_record_keeps_who_wrote_which_token_and_under_which_weights():

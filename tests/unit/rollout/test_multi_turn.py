@@ -46,7 +46,9 @@ async def test_sampled_ids_are_never_tokenised_again():
     tokenizer, merged = MergingTokenizer(), MergingTokenizer.MERGED
     sampled = np.array([120, 121])
     assert tokenizer(tokenizer.decode(sampled.tolist()), add_special_tokens=False)["input_ids"] != sampled.tolist()
-    engine = ScriptedEngine(lambda call: Completion(sampled, np.array([-1.0, -2.0], np.float32), "stop", 0))
+    engine = ScriptedEngine(
+        lambda call: Completion(sampled, np.array([-1.0, -2.0], np.float32), "stop", np.zeros(2, np.int32))
+    )
     step = done_at(2)
     executor = MultiTurnAgentExecutor(agent(lambda self, states: step(self, states) | {"environment_feedback": "xy"}))
     (segment,) = (await play(executor, engine, prompt="axy", tokenizer=tokenizer)).segments

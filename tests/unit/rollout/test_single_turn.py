@@ -27,7 +27,7 @@ async def test_the_segment_is_prompt_then_completion():
 
 async def test_case_a1_the_sampled_end_token_is_an_action_though_it_is_also_the_pad_token():
     # Prompt [1, 5, 2], response [6, 2], pad = eos = 2: two action tokens, and the prompt's own 2 is none.
-    sampled = Completion(np.array([6, 2]), np.array([-1.0, -2.0], dtype=np.float32), "stop", 0)
+    sampled = Completion(np.array([6, 2]), np.array([-1.0, -2.0], dtype=np.float32), "stop", np.zeros(2, np.int32))
     segment = single_turn_segment([1, 5, 2], sampled)
     assert segment.action_mask.tolist() == [False, False, False, True, True]
     assert segment.loss_mask.tolist() == [False, False, False, True, True]
