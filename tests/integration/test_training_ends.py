@@ -94,7 +94,7 @@ def test_a_model_path_that_does_not_exist(inputs, tmp_path):
 
 def test_an_unreadable_dataset(inputs, tmp_path):
     inputs.prompts.write_text('{"input": "one", "label": "1"}\n{"input": "two", "lab\n')
-    line = refused(inputs, tmp_path, 1)
+    line = refused(inputs, tmp_path, 2)
     assert line.startswith("error: ")
     assert str(inputs.prompts) in line
     assert "2" in line.replace(str(inputs.prompts), "")  # the number of the bad line
