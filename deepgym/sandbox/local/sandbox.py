@@ -9,7 +9,7 @@ from pathlib import Path
 from deepgym.exceptions import SandboxError, SandboxUnavailableError
 from deepgym.sandbox.base import Job, JobResult
 from deepgym.sandbox.local import bubblewrap
-from deepgym.sandbox.local.slot import Slot
+from deepgym.sandbox.local.slot import JailLostError, Slot
 from deepgym.sandbox.local.uids import UidLease
 from deepgym.sandbox.protocol import ALL_DEFENCES
 from deepgym.sandbox.runner.defences import Defences
@@ -80,15 +80,21 @@ class LocalSandbox:
             raise SandboxError("the local sandbox is not running: await start() first, and do not use it after close()")
         slot = await self._idle.get()
         try:
-            if not slot.alive:
-                slot.stop()
-                await slot.start()
-            result = await slot.run(job, self._notes)
+            try:
+                result = await self._run(slot, job)
+            except JailLostError:  # it died between two jobs: the answer has not run, and gets a fresh one
+                result = await self._run(slot, job)
         finally:
             self._idle.put_nowait(slot)
         if self._closed:
             raise SandboxError("the local sandbox was closed while the job ran")
         return result
+
+    async def _run(self, slot: Slot, job: Job) -> JobResult:
+        if not slot.alive:
+            slot.stop()
+            await slot.start()
+        return await slot.run(job, self._notes)
 
     async def close(self) -> None:
         """Kill every jail and give the user ids back. Idempotent."""

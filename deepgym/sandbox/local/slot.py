@@ -27,6 +27,10 @@ SETTLE_SECONDS = 5.0  # for a supervisor to end after its job
 _OWN_PROCESSES = 3
 
 
+class JailLostError(SandboxError):
+    """A jail was gone before it had started an answer, so the answer may run in another."""
+
+
 class Slot:
     """Start it, run jobs one after the other, stop it. Not for use by two tasks at once.
 
@@ -74,7 +78,7 @@ class Slot:
         """Run one job; the answer and all its processes are gone when this returns, raises or is cancelled.
 
         Raises:
-            SandboxError: the jail broke before the answer started, or would not end.
+            JailLostError: the jail was gone before the answer started. SandboxError: it would not end.
             SandboxStarvedError: the host gave the answer no core.
         """
         ours, theirs = socket.socketpair()
@@ -92,10 +96,12 @@ class Slot:
                 raise SandboxTimeoutError(f"the sandbox gave no result within {limit:g} s") from None
         except OSError as error:
             self.stop()
-            raise SandboxError(f"the jail is gone: {error}") from error
+            raise JailLostError(f"the jail is gone: {error}") from error
         finally:
             ours.close()  # a supervisor that still runs takes this as the order to end
             await self._settle()
+        if not (reader.started or self.alive):
+            raise JailLostError("the jail ended before the answer started")
         return reader.result(*notes)
 
     def stop(self) -> None:
