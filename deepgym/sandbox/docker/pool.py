@@ -33,11 +33,10 @@ class ContainerPool:
         """Start containers of this shape until enough wait."""
         if self._closed:
             return
-        loop = asyncio.get_running_loop()
         waiting = self._waiting.setdefault(shape, deque())
         self._waiting.move_to_end(shape)
         while len(waiting) < self._size:
-            waiting.append(loop.run_in_executor(self._threads, self._make, shape))
+            waiting.append(self._begin(shape))
         while len(self._waiting) > _MAX_SHAPES:
             _, unwanted = self._waiting.popitem(last=False)
             for future in unwanted:
@@ -46,9 +45,18 @@ class ContainerPool:
     async def take(self, shape: Shape) -> Container:
         """A fresh container. Raises SandboxError when the engine cannot start one."""
         waiting = self._waiting.get(shape)
-        loop = asyncio.get_running_loop()
-        future = waiting.popleft() if waiting else loop.run_in_executor(self._threads, self._make, shape)
+        future = waiting.popleft() if waiting else self._begin(shape)
         self.fill(shape)
+        return await self._arrival(future)
+
+    async def start(self, shape: Shape) -> Container:
+        """A container that has not waited for anybody."""
+        return await self._arrival(self._begin(shape))
+
+    def _begin(self, shape: Shape) -> asyncio.Future[Container]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, self._make, shape)
+
+    async def _arrival(self, future: asyncio.Future[Container]) -> Container:
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:

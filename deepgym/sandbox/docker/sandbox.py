@@ -69,17 +69,23 @@ class DockerSandbox:
     async def run(self, job: Job) -> JobResult:
         if self._pool is None:
             raise SandboxError("the docker sandbox is not started")
+        shape = Shape.of(job.limits)
         async with self._slots:
-            container = await self._pool.take(Shape.of(job.limits))
             try:
-                reader = await self._converse(container, job)
-                if not reader.finished:
-                    await self._block(container.remove)  # the runner was lost, its processes may not be
-                return reader.result()
-            except BaseException:
-                # Shielded: a second cancellation must not leave the answer running.
-                await asyncio.shield(self._block(container.remove))
-                raise
+                return await self._run_in(await self._pool.take(shape), job)
+            except ContainerLostError:  # it died while it waited; the answer has not run, and gets one made for it
+                return await self._run_in(await self._pool.start(shape), job)
+
+    async def _run_in(self, container: Container, job: Job) -> JobResult:
+        try:
+            reader = await self._converse(container, job)
+            if not reader.finished:
+                await self._block(container.remove)  # the runner was lost, its processes may not be
+            return reader.result()
+        except BaseException:
+            # Shielded: a second cancellation must not leave the answer running.
+            await asyncio.shield(self._block(container.remove))
+            raise
 
     async def close(self) -> None:
         if self._pool is not None:
@@ -117,6 +123,10 @@ class DockerSandbox:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
 
+class ContainerLostError(SandboxError):
+    """A container was gone before it had begun an answer, so the answer may run in another."""
+
+
 def _speak(container: Container, data: bytes) -> None:
     """Send all there is. The runner does not read on after a fatal step; the listener hears why."""
     with contextlib.suppress(OSError):
@@ -140,5 +150,7 @@ def _listen(container: Container, job: Job) -> ResultReader:
         reader.feed(data)
     if not reader.started and not reader.finished:
         last_words = container.stderr.decode(errors="replace").strip()[-500:]
-        raise SandboxError(f"the runner in container {container.id[:12]} ended before the answer began: {last_words}")
+        raise ContainerLostError(
+            f"the runner in container {container.id[:12]} ended before the answer began: {last_words}"
+        )
     return reader

@@ -55,6 +55,18 @@ async def test_every_job_gets_a_container_of_its_own_and_all_are_gone_in_the_end
     assert set(containers(engine_url)) <= before
 
 
+async def test_containers_that_died_while_they_waited_are_replaced(engine_url):
+    before = set(containers(engine_url))
+    async with started(engine_url, warm=2) as sandbox:
+        assert (await sandbox.run(shell("echo one"))).outcomes[0].stdout == b"one\n"
+        await asyncio.sleep(1)  # the successors are up
+        client = docker.DockerClient(base_url=engine_url)
+        for waiting in set(containers(engine_url)) - before:
+            client.api.remove_container(waiting, force=True)
+        client.close()
+        assert (await sandbox.run(shell("echo two"))).outcomes[0].stdout == b"two\n"
+
+
 async def test_calls_and_programs_share_one_jail(engine_url):
     module = b"def double(x):\n    open('left', 'w').write('here')\n    return 2 * x\n"
     steps = (Call("double", (21,)), Exec(("cat", "left")), Exec(("sort",), b"b\na\n"))
