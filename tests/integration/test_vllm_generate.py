@@ -119,9 +119,10 @@ async def assert_a_killed_engine_says_so(engine, pids: list[int]) -> None:
 
 
 def request_output(logprobs, finish_reason="stop"):
-    from vllm.outputs import CompletionOutput, RequestOutput
+    from vllm.outputs import CompletionOutput, RequestOutput, WeightVersionSpan
 
-    sampled = CompletionOutput(0, "", [7, 8], None, logprobs, finish_reason=finish_reason)
+    versions = [WeightVersionSpan("3", 0, 1), WeightVersionSpan("4", 1, 2)]
+    sampled = CompletionOutput(0, "", [7, 8], None, logprobs, finish_reason=finish_reason, weight_versions=versions)
     return RequestOutput("r1", None, [5], None, [sampled], finished=True)
 
 
@@ -131,7 +132,9 @@ async def test_a_completion_without_logprobs_is_an_error(vllm_environment):
     from openrlhf.rollout.vllm.requests import to_completion
 
     good = FlatLogprobs([0, 1], [1, 2], [7, 8], [-0.5, -1.0], [1, 1], [None, None])
-    assert to_completion(request_output(good), 4, "engine").logprobs.tolist() == [-0.5, -1.0]
+    completion = to_completion(request_output(good), "engine")
+    assert completion.logprobs.tolist() == [-0.5, -1.0]
+    assert completion.policy_versions.tolist() == [3, 4]
     short = FlatLogprobs([0], [1], [7], [-0.5], [1], [None])
     other = FlatLogprobs([0, 1], [1, 2], [7, 9], [-0.5, -1.0], [1, 1], [None, None])
     infinite = FlatLogprobs([0, 1], [1, 2], [7, 8], [-0.5, float("-inf")], [1, 1], [None, None])
@@ -142,9 +145,9 @@ async def test_a_completion_without_logprobs_is_an_error(vllm_environment):
         (infinite, "no finite logprob"),
     ):
         with pytest.raises(GenerationError, match=message):
-            to_completion(request_output(logprobs), 4, "engine")
+            to_completion(request_output(logprobs), "engine")
     with pytest.raises(GenerationError, match="ended with 'error'"):
-        to_completion(request_output(good, "error"), 4, "engine")
+        to_completion(request_output(good, "error"), "engine")
 
 
 async def test_open_max_tokens_are_refused(tied_rig):

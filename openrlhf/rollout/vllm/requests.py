@@ -64,8 +64,8 @@ def to_completion(output: RequestOutput, engine: str) -> Completion:
 def _policy_versions(spans: Sequence[WeightVersionSpan] | None, token_ids: np.ndarray, owner: str) -> np.ndarray:
     """The version of the weights that sampled each token: (A,) int32; versions are the numbers we label them with."""
     versions = np.full(len(token_ids), -1, dtype=np.int32)
-    for span in spans or ():
-        versions[span.start : span.end] = int(span.version)
+    for span in spans or ():  # in order; the last one's end leaves out tokens that a stop string swallowed
+        versions[span.start :] = int(span.version)
     if np.any(versions < 0):
         raise GenerationError(f"{owner}: vLLM does not say which weights sampled its tokens: {spans}")
     return versions
