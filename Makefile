@@ -14,7 +14,7 @@ setup:  ## fill .venv for this machine; nothing to do when it is up to date
 quickstart: setup  ## train SmolLM2-135M on a small task and score it before and after
 	@examples/quickstart/run.sh
 
-test: setup  ## unit, contract and integration tests (real Ray, vLLM and DeepSpeed): under 20 minutes
+test: setup  ## unit, contract and integration tests (real Ray, vLLM, DeepSpeed, bubblewrap and podman)
 	pytest -q -n 2 -m "not slow and not gpu" tests/unit
 	pytest -q -m "not slow and not gpu" --ignore=tests/unit tests
 

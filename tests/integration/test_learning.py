@@ -84,6 +84,7 @@ def test_a_policy_learns(task, tmp_path):
     assert_learned(learn(task, tmp_path, **changes, train__seed=1))
 
 
+@pytest.mark.slow
 def test_without_a_learning_rate_nothing_is_learned(task, tmp_path):
     before, after = learn(task, tmp_path, actor__adam__lr=0.0, train__seed=1, train__max_steps=2)
     # 16 prompts x 8 samples x 4 tokens, a tenth of them digits: their share varies by sqrt(0.1 * 0.9 / 512) = 0.013.

@@ -56,7 +56,11 @@ def only_line(run: Run) -> str:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "code", "word"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        pytest.param(signal.SIGTERM, 143, "terminated", marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_during_a_rollout_ends_every_process(inputs, tmp_path, number, code, word):
     inputs.reward.write_text(BLOCKING_REWARD)
