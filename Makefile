@@ -23,7 +23,7 @@ test-all: setup  ## everything, the long proofs too; keeps what they print in do
 	KEEP_PROOFS=yes bash -o pipefail -c 'pytest -q -rA tests 2>&1 | tee runs/test-all.txt'
 	@tail -n 400 runs/test-all.txt | grep -E '^(PASSED|FAILED|ERROR|=)' > docs/proofs/test-all.txt
 
-check: setup  ## ruff, types, docs, architecture, unit tests: no engine, under a minute once installed
+check: setup  ## ruff, types, docs, architecture, unit tests: no engine; two minutes on two slow cores
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint types docs-check unit
 
 lint:
