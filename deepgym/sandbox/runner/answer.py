@@ -5,7 +5,6 @@ What it reports are its own return values, so all it could forge is what it was 
     reply = !BII state, length of the error text, length of the value | error text | value as JSON
 """
 
-import builtins
 import importlib.util
 import json
 import os
@@ -120,4 +119,4 @@ def _flush() -> None:
         try:
             stream.flush()
         except Exception:  # the answer replaced, closed or broke it; its output is its own loss
-            builtins.id(stream)
+            continue
