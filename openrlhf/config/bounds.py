@@ -99,6 +99,18 @@ BOUNDS: dict[str, _Bound] = {
     "cluster.rollout_timeout": _POSITIVE,
     "cluster.train_timeout": _POSITIVE,
     "cluster.sync_timeout": _POSITIVE,
+    "cluster.collective_timeout": _POSITIVE,
+    "env.max_episodes": _AT_LEAST_1,
+    "env.max_generations": _AT_LEAST_1,
+    "env.max_retries": _NOT_NEGATIVE,
+    "env.request_timeout": _POSITIVE,
+    "env.code.port": ("a port, from 1 to 65535", lambda x: 1 <= x < 1 << 16),
+    "env.code.max_concurrent": _AT_LEAST_1,
+    "env.code.rounds": _NOT_NEGATIVE,
+    "env.code.max_retries": _AT_LEAST_1,
+    "env.code.run_timeout": _POSITIVE,
+    "env.code.compile_timeout": _POSITIVE,
+    "env.code.result_tokens": _AT_LEAST_1,
 }
 
 

@@ -29,6 +29,7 @@ PLANNED: dict[str, str] = {
     "data.image_key": _VLM,
     "data.max_images_per_prompt": _VLM,
     "use_ms": "ModelScope",
+    "env": "environments that prompts name",
 }
 
 

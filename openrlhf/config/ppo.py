@@ -5,6 +5,7 @@ from typing import Literal
 from openrlhf.config.algo import AlgoConfig
 from openrlhf.config.base import Section
 from openrlhf.config.data import DataConfig
+from openrlhf.config.env import EnvConfig
 from openrlhf.config.model import ActorConfig, CriticConfig, RefConfig
 from openrlhf.config.reward import RewardConfig
 from openrlhf.config.rollout import EvalConfig, RolloutConfig, VllmConfig
@@ -28,6 +29,7 @@ class PPOConfig(Section):
     ds: DsConfig = DsConfig()
     ckpt: CkptConfig = CkptConfig()
     logger: LoggerConfig = LoggerConfig()
+    env: EnvConfig = EnvConfig()
     cluster: ClusterConfig = ClusterConfig()
     device: Literal["auto", "cuda", "cpu"] = "auto"
     """Where models run. auto: cuda where this machine has a GPU, else cpu."""

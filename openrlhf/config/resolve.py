@@ -4,6 +4,7 @@ This is the only module of the project that reads environment variables of its o
 
     WANDB_API_KEY   the key, if a --logger.wandb.* flag is given without one
     OPENRLHF_PATH   where relative output paths start inside a Ray job
+    those of config/variables.py, each of which stands for a flag
     RAY_ADDRESS, RAY_JOB_CONFIG_JSON_ENV_VAR   whether the run belongs to a Ray cluster or to a submitted job
 """
 
@@ -31,6 +32,7 @@ from openrlhf.config.rules import (
     resolve_pipeline,
 )
 from openrlhf.config.shaping_rules import resolve_shaping
+from openrlhf.config.variables import with_variables
 
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray for the command of a submitted job
 
@@ -58,8 +60,10 @@ def resolve(
     ray_job = _RAY_JOB in environ
     machine = machine or detect_machine(count_gpus=config.device != "cpu")  # counting them imports torch
     cluster = ray_job or machine.runs_ray or bool(environ.get("RAY_ADDRESS"))
+    config, warnings, problems = with_variables(config, environ)
     draft = Draft(config, machine, ray_job=ray_job, cluster=cluster, root=root)
-    draft.problems += refused(config)
+    draft.warnings += warnings
+    draft.problems += [*problems, *refused(config)]
     in_bounds = check_bounds(draft)
     check_optimisers(draft)
     resolve_device(draft)

@@ -74,3 +74,5 @@ class ClusterConfig(Section):
     """Seconds for one training phase."""
     sync_timeout: float = 600.0
     """Seconds for one weight sync."""
+    collective_timeout: float | None = None
+    """Seconds that a rank waits for the other ranks of its model in a collective operation. None: train_timeout."""

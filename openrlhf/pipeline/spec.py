@@ -33,6 +33,11 @@ def _device(config: PPOConfig) -> Device:
     return config.device
 
 
+def _collective_timeout(config: PPOConfig) -> float:
+    given = config.cluster.collective_timeout
+    return config.cluster.train_timeout if given is None else given
+
+
 def _policy(config: PPOConfig, length: RunLength) -> PolicySpec:
     vllm = config.vllm
     if not (vllm.sync_backend and vllm.dtype and vllm.num_engines):
@@ -47,7 +52,7 @@ def _policy(config: PPOConfig, length: RunLength) -> PolicySpec:
         device=_device(config),
         total_steps=max(length.policy_steps, 1),
         sync=SyncSpec(vllm.sync_backend, vllm.dtype, receivers, config.cluster.sync_timeout),
-        collective_timeout=config.cluster.train_timeout,
+        collective_timeout=_collective_timeout(config),
         response_limit=response_limit(config.rollout, config.data),
     )
 
@@ -59,7 +64,7 @@ def _reference(config: PPOConfig) -> ReferenceSpec:
         train=config.train,
         temperature=config.rollout.temperature,
         device=_device(config),
-        collective_timeout=config.cluster.train_timeout,
+        collective_timeout=_collective_timeout(config),
     )
 
 
@@ -73,7 +78,7 @@ def _critic(config: PPOConfig, length: RunLength) -> CriticSpec:
         calibrated=config.reward.normalize_enable,
         device=_device(config),
         total_steps=max(length.optimiser_steps, 1),
-        collective_timeout=config.cluster.train_timeout,
+        collective_timeout=_collective_timeout(config),
         gradient_checkpointing=config.actor.gradient_checkpointing_enable,
         gradient_checkpointing_reentrant=config.actor.gradient_checkpointing_reentrant,
     )
@@ -90,7 +95,7 @@ def _reward(config: PPOConfig) -> RewardSpec:
         policy_model=str(config.actor.model_name_or_path),
         data=config.data,
         device=_device(config),
-        collective_timeout=config.cluster.train_timeout,
+        collective_timeout=_collective_timeout(config),
     )
 
 

@@ -1,0 +1,60 @@
+"""Environment variables that stand for a flag: the one table of them. `resolve` reads them, and nobody else.
+
+A flag that is given beats its variable, with a warning where they differ. An empty variable counts as unset.
+"""
+
+from collections.abc import Mapping
+
+from openrlhf.config.check_words import brief, check_words
+from openrlhf.config.ppo import PPOConfig
+from openrlhf.config.schema import Flag, flags, flatten, nest, shown, values
+from openrlhf.config.tokens import Given
+
+VARIABLES: dict[str, str] = {
+    "MAX_CONCURRENT": "env.max_generations",
+    "TASK_MAX_CONCURRENT": "env.max_episodes",
+    "MAX_RETRIES": "env.max_retries",
+    "REQUEST_TIMEOUT": "env.request_timeout",
+    "NGINX_IP_FILE": "env.proxy_file",
+    "ENV_ITER_NUM": "env.code.rounds",
+    "CODE_CONCURRENT": "env.code.max_concurrent",
+    "MAX_COMPILE_RETRIES": "env.code.max_retries",
+    "COMPILE_SERVER_PORT": "env.code.port",
+    "MULTITURN_CODE_MERGE": "env.code.merge_rounds",
+    "OPENRLHF_ASYNC_QUEUE_SIZE": "train.async_queue_size",
+    "NCCL_TIMEOUT": "cluster.collective_timeout",
+}
+
+
+def with_variables(config: PPOConfig, environ: Mapping[str, str]) -> tuple[PPOConfig, list[str], list[str]]:
+    """(the config with the variables of `environ` filled in as if they were flags, warnings, problems)."""
+    given = flatten(config.model_dump(exclude_unset=True))
+    now = values(config)
+    found: dict[str, object] = {}
+    warnings, problems = [], []
+    for name, path in VARIABLES.items():
+        text = environ.get(name, "").strip()
+        if not text:
+            continue
+        flag = flags()[path]
+        value, fault = _read(flag, text)
+        if fault:
+            problems.append(f"{name}={brief(text)}: {fault}; it stands for --{path}")
+        elif path not in given:
+            found[path] = value
+        elif now[path] != value:
+            warnings.append(f"{name}={brief(text)} has no effect: --{path} {shown(now[path])} is given")
+    if found:
+        config = PPOConfig.model_validate(nest(given | found))
+    return config, warnings, problems
+
+
+def _read(flag: Flag, text: str) -> tuple[object, str | None]:
+    """(value, fault) of a variable's text."""
+    if flag.kind == "bool":
+        truth = Given(flag.path, (text,), text).truth()
+        return truth, None if truth is not None else "no truth value; write yes or no"
+    fault = check_words(flag, [text])
+    if fault:
+        return None, fault
+    return {"int": int, "float": float, "str": str}[flag.kind](text), None
