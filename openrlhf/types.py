@@ -152,6 +152,7 @@ class Trajectory:
     segments: tuple[Segment, ...]
     truncated: bool
     outcome: RewardOutcome | None = None  # None: the reward stage decides
+    facts: Mapping[str, float] = field(default_factory=dict)  # counts by the environment, for the reward of a task
 
 
 class RolloutStatus(StrEnum):

@@ -44,4 +44,6 @@ class EnvConfig(Section):
     proxy_file: str | None = None
     """File whose first line is the address (http://host) of the proxy before the services; read anew at every call, so
     that the proxy may move during a run."""
+    server: str | None = None
+    """That address itself, instead of proxy_file."""
     code: CodeConfig = CodeConfig()

@@ -16,6 +16,7 @@ VARIABLES: dict[str, str] = {
     "MAX_RETRIES": "env.max_retries",
     "REQUEST_TIMEOUT": "env.request_timeout",
     "NGINX_IP_FILE": "env.proxy_file",
+    "REMOTE_SERVER": "env.server",
     "ENV_ITER_NUM": "env.code.rounds",
     "CODE_CONCURRENT": "env.code.max_concurrent",
     "MAX_COMPILE_RETRIES": "env.code.max_retries",

@@ -1,0 +1,39 @@
+"""The environments by name: what a label's `env_func` runs in. A new one is a folder beside this file and a line here.
+
+A value makes the executor of an environment's episodes: it is called once in every engine's process, with the
+`--env.*` flags, and what it returns serves all samples of that engine, many at once.
+
+    def make_my_env(env: EnvConfig) -> Executor:      # interfaces.Executor: async execute(...) -> Trajectory
+        return MyExecutor(env.my_section)
+
+An executor that returns a trajectory without an outcome leaves the verdict to the task's reward (`reward_config.py`),
+and tells it what it counted in `Trajectory.facts`. An exception in it leaves that sample without a verdict.
+
+Functions of the older form, `(url, headers, idx, request, tokenizer, use_reward)`, may stand here too (`legacy.py`).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from openrlhf.config.env import EnvConfig
+from openrlhf.env.errors import unknown
+from openrlhf.interfaces import Executor
+
+MakeExecutor = Callable[[EnvConfig], Executor]
+
+ENV_GENERATE_CONFIG: dict[str, MakeExecutor | Callable[..., Any]] = {}
+
+
+def check_environment(name: str) -> None:
+    """EnvError, listing the known ones, where no environment has that name."""
+    if name not in ENV_GENERATE_CONFIG:
+        raise unknown("environment (env_func; openrlhf/env/env_config.py)", name, ENV_GENERATE_CONFIG)
+
+
+def make_environments(names: Iterable[str], env: EnvConfig) -> dict[str, Executor]:
+    """The executors of these environments. EnvError for a name that none has."""
+    made = {}
+    for name in names:
+        check_environment(name)
+        made[name] = ENV_GENERATE_CONFIG[name](env)
+    return made
