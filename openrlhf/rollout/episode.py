@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from openrlhf.env.episode.budget import plan_budget
+from openrlhf.env.episode.seeds import turn_seed
+from openrlhf.env.episode.tokens import EpisodeTokens
 from openrlhf.rollout.agent_sampling import own_copy
-from openrlhf.rollout.budget import plan_budget
-from openrlhf.rollout.episode_tokens import EpisodeTokens
-from openrlhf.rollout.seeds import turn_seed
 from openrlhf.rollout.step_result import StepResult
 from openrlhf.types import Completion, RewardOutcome, SamplingParams, Segment, Trajectory
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from openrlhf.env.episode.budget import plan_budget
 from openrlhf.interfaces import LLMEngine
 from openrlhf.rollout.agent import AgentExecutorBase
-from openrlhf.rollout.budget import plan_budget
 from openrlhf.types import Completion, RewardOutcome, SamplingParams, Segment, Trajectory, Turn
 
 

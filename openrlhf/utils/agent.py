@@ -5,8 +5,8 @@ OpenAI-style address; `AgentExecutorBase` leaves the whole episode to its subcla
 `EpisodeTokens`. docs/agents.md is the guide.
 """
 
+from openrlhf.env.episode.tokens import EpisodeTokens
 from openrlhf.rollout.agent import AgentExecutorBase, AgentInstanceBase
-from openrlhf.rollout.episode_tokens import EpisodeTokens
 from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
 from openrlhf.rollout.openai_server.executor import OpenAIServerAgentExecutor
 from openrlhf.rollout.single_turn import SingleTurnExecutor as SingleTurnAgentExecutor

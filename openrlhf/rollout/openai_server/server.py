@@ -15,13 +15,13 @@ from typing import Any
 from aiohttp import web
 from pydantic import ValidationError
 
+from openrlhf.env.episode.seeds import turn_seed
 from openrlhf.interfaces import LLMEngine
 from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.openai_server.session import Session, Sessions
 from openrlhf.rollout.openai_server.template import ChatTemplate
 from openrlhf.rollout.openai_server.tool_calls import split_tool_calls
 from openrlhf.rollout.openai_server.wire import ChatRequest, Reply, TokenizeRequest, tools_key
-from openrlhf.rollout.seeds import turn_seed
 from openrlhf.types import Completion, SamplingParams
 
 HOST = "127.0.0.1"

@@ -9,7 +9,7 @@ the template rewrote it, the conversation goes on in a trace of its own, with no
 
 from collections.abc import Sequence
 
-from openrlhf.rollout.episode_tokens import EpisodeTokens
+from openrlhf.env.episode.tokens import EpisodeTokens
 from openrlhf.rollout.openai_server.messages import Message, keys
 from openrlhf.rollout.openai_server.template import ChatTemplate
 from openrlhf.types import Completion

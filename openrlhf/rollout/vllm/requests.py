@@ -27,7 +27,7 @@ def to_vllm_prompt(prompt_token_ids: Sequence[int], images: Sequence[Any] | None
 def to_vllm_sampling(sampling: SamplingParams, stop_token_ids: Sequence[int]) -> VllmSamplingParams:
     """Return vLLM's parameters for one request; `stop_token_ids` are added to the request's own.
 
-    ValueError if max_tokens is open: the caller knows the context length and decides it (rollout/budget.py).
+    ValueError if max_tokens is open: the caller knows the context length and decides it (env/episode/budget.py).
     """
     if sampling.max_tokens is None:
         raise ValueError("SamplingParams.max_tokens is None: an engine needs the number of tokens it may sample")

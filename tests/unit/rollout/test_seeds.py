@@ -1,7 +1,7 @@
 import hashlib
 import itertools
 
-from openrlhf.rollout.seeds import sample_seed, turn_seed
+from openrlhf.rollout.seeds import sample_seed
 
 
 def test_the_seed_is_the_documented_hash():
@@ -16,10 +16,3 @@ def test_every_part_of_the_identity_matters():
     seeds = [sample_seed(*identity) for identity in identities]
     assert len(set(seeds)) == 4**4
     assert all(0 <= seed < 2**63 for seed in seeds)
-
-
-def test_the_first_turn_has_the_samples_seed_and_later_ones_their_own():
-    text = (42).to_bytes(8, "big") + (3).to_bytes(8, "big")
-    expected = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") // 2
-    assert (turn_seed(42, 0), turn_seed(42, 3), turn_seed(None, 3)) == (42, expected, None)
-    assert len({turn_seed(seed, turn) for seed in range(8) for turn in range(1, 8)}) == 56

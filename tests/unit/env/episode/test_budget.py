@@ -2,7 +2,7 @@
 
 import pytest
 
-from openrlhf.rollout.budget import plan_budget, validate_budget
+from openrlhf.env.episode.budget import plan_budget, validate_budget
 
 PROMPT = [11, 12, 13, 14, 15, 16, 17]  # 7 tokens
 

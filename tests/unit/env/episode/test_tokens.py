@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from openrlhf.rollout.episode_tokens import EpisodeTokens
+from openrlhf.env.episode.tokens import EpisodeTokens
 from openrlhf.types import Completion, Turn
 
 
