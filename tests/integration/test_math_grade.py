@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from openrlhf.env.math import worker
+from openrlhf.env import fork_server
+from openrlhf.env.math import judge
 from openrlhf.env.math.grade import grade, grade_all
-from openrlhf.env.math.pool import ComparePool, Limits, WorkerGone
+from openrlhf.env.math.pool import ComparePool
+from openrlhf.env.workers import Limits, WorkerGone
 
 # Each takes minutes, gigabytes or the parser's stack when compared without limits.
 HOSTILE = [
@@ -111,9 +113,9 @@ def test_memory_is_bounded():
     small = ComparePool(size=1, limits=Limits(cpu_s=30, memory_bytes=256 << 20))
     try:
         started = time.monotonic()
-        assert small.compare(r"2^{10^{10}}", "7") in (worker.OVERRUN, worker.WRONG)
+        assert small.compare(r"2^{10^{10}}", "7") in (fork_server.OVERRUN, judge.WRONG)
         assert time.monotonic() - started < 25
-        assert small.compare("14/2", "7") == worker.RIGHT
+        assert small.compare("14/2", "7") == judge.RIGHT
     finally:
         small.close()
 
@@ -129,16 +131,16 @@ def test_a_busy_machine_is_no_verdict():
 
 
 def test_a_killed_worker_is_replaced(pool):
-    assert pool.compare("16/2", "8") == worker.RIGHT
+    assert pool.compare("16/2", "8") == judge.RIGHT
     for pid in pool.pids():
         os.kill(pid, signal.SIGKILL)
-    assert pool.compare("18/2", "9") == worker.RIGHT
+    assert pool.compare("18/2", "9") == judge.RIGHT
 
 
 @pytest.mark.slow
 def test_close_ends_the_workers():
     closing = ComparePool(size=1)
-    assert closing.compare("16/2", "8") == worker.RIGHT
+    assert closing.compare("16/2", "8") == judge.RIGHT
     pids = closing.pids()
     closing.close()
     assert len(pids) == 1
@@ -146,9 +148,9 @@ def test_close_ends_the_workers():
 
 
 def test_without_math_verify_the_error_says_what_to_install(monkeypatch, tmp_path):
-    script = tmp_path / "worker.py"
-    script.write_text("import sys\nsys.modules['math_verify'] = None\n" + Path(worker.__file__).read_text())
-    monkeypatch.setattr(worker, "__file__", str(script))
+    script = tmp_path / "judge.py"
+    script.write_text("import sys\nsys.modules['math_verify'] = None\n" + Path(judge.__file__).read_text())
+    monkeypatch.setattr(judge, "__file__", str(script))
     with pytest.raises(WorkerGone, match="install math-verify"):
         ComparePool(size=1).compare("14/2", "7")
 

@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from openrlhf.env.math import worker
+from openrlhf.env import fork_server
+from openrlhf.env.math import judge
 from openrlhf.env.math.answers import gold_answer, simplify
 from openrlhf.env.math.boxed import last_boxed, nesting, outside_thinking
 from openrlhf.env.math.pool import ComparePool
@@ -18,14 +19,14 @@ from openrlhf.env.math.pool import ComparePool
 MAX_CHARS = 1000
 MAX_NESTING = 32
 
-_VERDICTS = {worker.RIGHT: 1.0, worker.WRONG: 0.0, worker.OVERRUN: 0.0, worker.LATE: math.nan}
+_VERDICTS = {judge.RIGHT: 1.0, judge.WRONG: 0.0, fork_server.OVERRUN: 0.0, fork_server.LATE: math.nan}
 
 
 def grade(response: str, label: str, pool: ComparePool) -> float:
     """1, 0 or NaN. Works in any thread; blocks it at most for the pool's limits.
 
     Raises:
-        pool.WorkerGone: no comparison was possible.
+        workers.WorkerGone: no comparison was possible.
     """
     gold = gold_answer(label)
     answer = last_boxed(outside_thinking(response))
