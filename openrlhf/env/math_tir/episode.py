@@ -1,0 +1,85 @@
+"""The tokens of one episode, its budget and its counts."""
+
+from dataclasses import replace
+from typing import Any
+
+from openrlhf.env.code_result import CodeResult
+from openrlhf.env.episode.budget import plan_budget
+from openrlhf.env.episode.seeds import turn_seed
+from openrlhf.env.episode.tokens import EpisodeTokens
+from openrlhf.types import Completion, SamplingParams, Segment, Trajectory
+
+TOO_LONG = "The output is too long to be shown."
+
+
+class TirEpisode:
+    """Prompt, actions and results in one trajectory.
+
+    The response has at most `sampling.max_tokens` tokens, those of results included, and the whole at most
+    `max_length`. `truncated` once the response was cut short: an action ended for length, a result did not fit, or no
+    room is left for another action.
+    """
+
+    def __init__(self, prompt: str, sampling: SamplingParams, max_length: int, tokenizer: Any) -> None:
+        """Of a prompt too long beside the response the end is kept. ValueError if no token is left."""
+        ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        budget = plan_budget(ids, sampling.max_tokens, max_length)
+        self._tokenizer = tokenizer
+        self._sampling = sampling
+        self._end = len(budget.prompt_token_ids) + budget.max_tokens
+        self.response_limit = budget.max_tokens
+        self.tokens = EpisodeTokens(budget.prompt_token_ids)
+        self.truncated = False
+        self.runs = 0
+        self.errors = 0
+        self._actions = 0
+
+    def request(self, stops: tuple[str, ...]) -> SamplingParams | None:
+        """How to sample the next action; None, and truncated, where no token may follow."""
+        room = self._end - len(self.tokens)
+        if room <= 0:
+            self.truncated = True
+            return None
+        stop = tuple(dict.fromkeys((*self._sampling.stop, *stops)))
+        bias = None if self._sampling.logit_bias is None else dict(self._sampling.logit_bias)
+        seed = turn_seed(self._sampling.seed, self._actions)
+        return replace(self._sampling, max_tokens=room, stop=stop, seed=seed, logit_bias=bias)
+
+    def act(self, completion: Completion) -> str:
+        """Take in a sampled action; its text, special tokens kept."""
+        self.tokens.act(completion)
+        self.truncated = completion.finish_reason == "length"
+        self._actions += 1
+        ids = completion.token_ids.tolist()
+        return str(self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    def observe(self, result: CodeResult, most_tokens: int) -> bool:
+        """Append a result; False, and truncated, where it does not leave room for another action.
+
+        A block of more than `most_tokens` tokens says instead that the result was too long.
+        """
+        self.runs += 1
+        self.errors += result.error
+        ids = self._ids(result.text)
+        if len(ids) > most_tokens:
+            ids = self._ids(TOO_LONG)
+        room = self._end - len(self.tokens)
+        self.tokens.observe(ids[:room])
+        self.truncated = len(ids) >= room
+        return not self.truncated
+
+    def trajectory(self) -> Trajectory:
+        """The record, without an outcome: the reward of the task gives it.
+
+        Facts: `code_exection_nums` and `code_exection_errors` (the spelling of the task rewards), `code_success_rate`
+        where anything was run, and `response_limit`, the tokens that the response could have.
+        """
+        segments: tuple[Segment, ...] = (self.tokens.segment(),) if self.tokens.has_actions else ()
+        facts = {"code_exection_nums": float(self.runs), "code_exection_errors": float(self.errors)}
+        if self.runs:
+            facts["code_success_rate"] = 1 - self.errors / self.runs
+        return Trajectory(segments, self.truncated, facts=facts | {"response_limit": float(self.response_limit)})
+
+    def _ids(self, result: str) -> list[int]:
+        block = f"\n```output\n{result}\n```\n\n\n"
+        return list(self._tokenizer(block, add_special_tokens=False)["input_ids"])
