@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from openrlhf.rl.metrics import MetricSum
+from openrlhf.rl.metrics import MetricSum, PolicyStep
 from openrlhf.types import (
     Completion,
     FinishReason,
@@ -219,14 +219,21 @@ class FakeModelGroup:
 
     def logprobs(self, batches: Sequence[Sequence[MicroBatch]]) -> list[list[np.ndarray]]:
         self.log.append(f"{self.name} logprobs")
-        return [[np.where(b.action_mask, -2.0, 0.0).astype(np.float32) for b in own] for own in batches]
+        return self._logprobs(batches)
 
-    def train_step(self, batches: Sequence[Sequence[MicroBatch]], kl_coef: float) -> list[dict[str, MetricSum]]:
+    def train_step(self, batches: Sequence[Sequence[MicroBatch]], kl_coef: float) -> list[PolicyStep]:
         """The KL of rank r is r + 1 on each of its loss tokens."""
         self.log.append("train")
         self.steps.append([list(own) for own in batches])
         tokens = [sum(int(batch.loss_mask.sum()) for batch in own) for own in batches]
-        return [{"train/kl": MetricSum((rank + 1) * count, count)} for rank, count in enumerate(tokens)]
+        return [
+            PolicyStep({"train/kl": MetricSum((rank + 1) * count, count)}, logprobs)
+            for rank, (count, logprobs) in enumerate(zip(tokens, self._logprobs(batches), strict=True))
+        ]
+
+    @staticmethod
+    def _logprobs(batches: Sequence[Sequence[MicroBatch]]) -> list[list[np.ndarray]]:
+        return [[np.where(b.action_mask, -2.0, 0.0).astype(np.float32) for b in own] for own in batches]
 
     def save_hf(self, folder: Any) -> None:
         self.log.append(("save", folder))

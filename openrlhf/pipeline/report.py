@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from openrlhf.pipeline.job import Job
-from openrlhf.track.rollout_store import TokenStreams
+from openrlhf.track.rollout_store import TrainedSample, TrainedSamples
 from openrlhf.types import Experience, RolloutGroup
 
 
@@ -22,19 +22,27 @@ def write_down(job: Job, kept: Sequence[RolloutGroup], experience: Experience | 
     job.step += 1
     report.metrics |= job.clock.lap()
     job.tracker.log(job.step, report.metrics)
-    streams = {} if experience is None else token_streams(kept, experience)
-    job.tracker.store_rollouts(job.step, report.groups, streams)
+    trained = {} if experience is None else trained_samples(kept, experience)
+    job.tracker.store_rollouts(job.step, report.groups, trained)
 
 
-def token_streams(kept: Sequence[RolloutGroup], experience: Experience) -> TokenStreams:
-    """What training knows of each sample's tokens; rows of the experience are in the order of the kept segments."""
-    arrays = {"advantages": experience.advantages, "train_logprobs": experience.old_logprobs}
-    rows = iter(range(len(experience)))
-    return {
-        rollout.sample_id: [
-            {name: array[row, : len(segment.token_ids)] for name, array in arrays.items() if array is not None}
-            for segment, row in zip(rollout.segments, rows, strict=False)
-        ]
-        for group in kept
-        for rollout in group.rollouts
+def trained_samples(kept: Sequence[RolloutGroup], experience: Experience) -> TrainedSamples:
+    """What training knows of each sample; rows of the experience are in the order of the kept segments."""
+    arrays = {
+        "advantages": experience.advantages,
+        "train_logprobs": experience.old_logprobs,
+        "ref_logprobs": experience.ref_logprobs,
+        "values": experience.values,
     }
+    samples: dict[str, TrainedSample] = {}
+    row = 0
+    for rollout in (rollout for group in kept for rollout in group.rollouts):
+        own = range(row, row + len(rollout.segments))
+        streams = [
+            {name: array[row, : len(segment.token_ids)] for name, array in arrays.items() if array is not None}
+            for segment, row in zip(rollout.segments, own, strict=True)
+        ]
+        if own:
+            samples[rollout.sample_id] = TrainedSample(float(experience.rewards[row]), streams)
+        row += len(own)
+    return samples

@@ -47,6 +47,13 @@ class MetricSum(NamedTuple):
         return self.total / self.weight
 
 
+class PolicyStep(NamedTuple):
+    """What one rank says after an optimiser step of the policy."""
+
+    metrics: dict[str, MetricSum]
+    logprobs: list[np.ndarray]  # (N,) float32 of each micro-batch, by the weights before the step
+
+
 def merge(parts: Iterable[Mapping[str, MetricSum]]) -> dict[str, MetricSum]:
     """Add up metrics by name, over ranks and micro-batches alike."""
     merged: dict[str, MetricSum] = {}

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,16 @@ import numpy as np
 
 from openrlhf.types import Rollout, RolloutGroup, Segment
 
-# What training added to the tokens of a sample: for each of its segments, name -> (L,) values.
-TokenStreams = Mapping[str, Sequence[Mapping[str, np.ndarray]]]  # by sample_id
+
+@dataclass(frozen=True, slots=True)
+class TrainedSample:
+    """What training made of a sample."""
+
+    reward: float  # after penalties, clip and running normalisation
+    segments: Sequence[Mapping[str, np.ndarray]]  # of each segment: name of a stream -> (L,)
+
+
+TrainedSamples = Mapping[str, TrainedSample]  # by sample_id
 
 
 def _finite(value: float) -> float | None:
@@ -31,10 +40,10 @@ def segment_row(segment: Segment, streams: Mapping[str, np.ndarray]) -> dict[str
     } | {name: [round(float(value), 6) for value in stream] for name, stream in streams.items()}
 
 
-def rollout_row(step: int, rollout: Rollout, streams: TokenStreams) -> dict[str, Any]:
+def rollout_row(step: int, rollout: Rollout, trained: TrainedSample | None) -> dict[str, Any]:
     """One sample; an ungraded one has null for reward and score, one that was not trained on has no streams."""
     outcome = rollout.outcome
-    added = streams.get(rollout.sample_id) or [{}] * len(rollout.segments)
+    added = [{}] * len(rollout.segments) if trained is None else trained.segments
     return {
         "step": step,
         "group_id": rollout.group_id,
@@ -44,6 +53,7 @@ def rollout_row(step: int, rollout: Rollout, streams: TokenStreams) -> dict[str,
         "label": rollout.prompt.label,
         "response": rollout.response_text,
         "reward": _finite(outcome.reward),
+        "shaped_reward": None if trained is None else _finite(trained.reward),
         "score": _finite(outcome.score),
         "status": outcome.status.value,
         "reason": outcome.reason,
@@ -72,8 +82,11 @@ class RolloutStore:
             if int(path.stem.removeprefix("step_")) > step:
                 path.unlink()
 
-    def write(self, step: int, groups: Sequence[RolloutGroup], streams: TokenStreams) -> None:
-        rows = [rollout_row(step, rollout, streams) for rollout in islice(spread(groups), self._per_step)]
+    def write(self, step: int, groups: Sequence[RolloutGroup], trained: TrainedSamples) -> None:
+        rows = [
+            rollout_row(step, rollout, trained.get(rollout.sample_id))
+            for rollout in islice(spread(groups), self._per_step)
+        ]
         if not rows:
             return
         self._folder.mkdir(parents=True, exist_ok=True)

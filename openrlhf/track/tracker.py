@@ -18,7 +18,7 @@ from openrlhf.config.run import LoggerConfig
 from openrlhf.track.console import ConsoleProgress, is_evaluation
 from openrlhf.track.metrics_file import MetricsFile
 from openrlhf.track.reward_curve import draw_reward_curve
-from openrlhf.track.rollout_store import RolloutStore, TokenStreams
+from openrlhf.track.rollout_store import RolloutStore, TrainedSamples
 from openrlhf.track.tensorboard_writer import TensorBoardWriter
 from openrlhf.track.wandb_writer import WandbWriter
 from openrlhf.track.writer import MetricsWriter
@@ -60,9 +60,9 @@ class RunTracker:
             for writer in self._writers:
                 writer.write(step, metrics)
 
-    def store_rollouts(self, step: int, groups: Sequence[RolloutGroup], streams: TokenStreams) -> None:
+    def store_rollouts(self, step: int, groups: Sequence[RolloutGroup], trained: TrainedSamples) -> None:
         """Keep a few samples of the step, `logger.num_rollouts_stored` at most, with what training added to them."""
-        self._rollouts.write(step, groups, streams)
+        self._rollouts.write(step, groups, trained)
 
     def _open_metrics(self) -> MetricsFile:
         if self._metrics is None:

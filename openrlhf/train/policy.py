@@ -23,7 +23,7 @@ from openrlhf.models.layout import choose_layout
 from openrlhf.models.load import DTYPES, load_causal_lm
 from openrlhf.models.moe import experts_per_token
 from openrlhf.rl.losses.objective import PolicyObjective
-from openrlhf.rl.metrics import MetricSum
+from openrlhf.rl.metrics import PolicyStep
 from openrlhf.train.context import WorkerContext
 from openrlhf.train.ema import WeightAverage
 from openrlhf.train.forward import token_logprobs
@@ -79,13 +79,13 @@ class PolicyTrainer(TrainedModel):
         """Log-probabilities of the sampled tokens under the current weights, (N,) float32 per micro-batch."""
         return token_logprobs(self._backend, batches, layout=self._layout, temperature=self._temperature)
 
-    def train_step(self, batches: Sequence[MicroBatch], kl_coef: float) -> dict[str, MetricSum]:
+    def train_step(self, batches: Sequence[MicroBatch], kl_coef: float) -> PolicyStep:
         """One optimiser step over this rank's micro-batches; returns this rank's part of the metrics.
 
         Raises:
             FloatingPointError: a NaN or infinite loss (before the step) or gradient (the weights are then lost).
         """
-        metrics = accumulate_gradient(
+        metrics, logprobs = accumulate_gradient(
             self._backend,
             batches,
             self._objective,
@@ -99,7 +99,7 @@ class PolicyTrainer(TrainedModel):
         metrics |= self._step()
         if self._average is not None and self.optimiser_steps > before:
             self._average.update(self._backend.local_slices())
-        return metrics
+        return PolicyStep(metrics, logprobs)
 
     def averaged_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """The moving average of every trained weight, whole, in float32.

@@ -10,7 +10,7 @@ from openrlhf.rl.losses.objective import PolicyObjective
 from openrlhf.rl.losses.policy_loss import policy_loss
 from openrlhf.rl.losses.share import LossShare, check_finite
 from openrlhf.rl.losses.tokens import LossStreams
-from openrlhf.rl.metrics import MetricSum, merge
+from openrlhf.rl.metrics import MetricSum, PolicyStep, merge
 from openrlhf.train.backend import TrainBackend
 from openrlhf.train.forward import TokenScores, score_tokens
 from openrlhf.types import MicroBatch
@@ -49,8 +49,8 @@ def accumulate_gradient(
     temperature: float,
     aux_loss_coef: float = 0.0,
     experts_per_token: int | None = None,
-) -> dict[str, MetricSum]:
-    """Add up the gradient of the policy's loss.
+) -> PolicyStep:
+    """Add up the gradient of the policy's loss; also returns the log-probabilities that it is made of.
 
     With `experts_per_token` a mixture of experts is also trained towards an even load: `aux_loss_coef` times the
     imbalance of every micro-batch, weighted by its share of the step's loss tokens. The imbalance is not linear in
@@ -61,6 +61,8 @@ def accumulate_gradient(
         FloatingPointError: as in `add_up`.
     """
 
+    logprobs: list[np.ndarray] = []
+
     def loss_of(batch: MicroBatch) -> LossShare:
         scores = score_tokens(
             backend,
@@ -70,6 +72,7 @@ def accumulate_gradient(
             with_entropy=objective.entropy_coef is not None,
             experts_per_token=experts_per_token,
         )
+        logprobs.append(scores.logprobs.detach().float().cpu().numpy())
         share = policy_loss(_loss_streams(batch, scores), batch.totals, objective, kl_coef)
         if scores.imbalance is None:
             return share
@@ -78,7 +81,7 @@ def accumulate_gradient(
         measured = MetricSum(float(scores.imbalance.detach()) * tokens, tokens)
         return LossShare(share.loss + auxiliary, share.metrics | {"train/aux_loss": measured})
 
-    return add_up(backend, batches, loss_of)
+    return PolicyStep(add_up(backend, batches, loss_of), logprobs)
 
 
 def _loss_streams(batch: MicroBatch, scores: TokenScores) -> LossStreams:

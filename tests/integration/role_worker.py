@@ -138,7 +138,7 @@ def muon(model_path: str, context: WorkerContext, out: Path) -> dict[str, Any]:
         trainer = policy(model_path, context, stage, "muon")
         path = [weights(trainer)]
         for step in range(3):
-            metrics = trainer.train_step(batches, 0.0)
+            metrics = trainer.train_step(batches, 0.0).metrics
             path.append(weights(trainer))
             if step == 1:
                 trainer.save(out / f"muon{stage}")

@@ -60,7 +60,7 @@ def plain_backend(model_path: Path) -> TorchBackend:
 
 def accumulate(backend: TorchBackend) -> dict[str, Any]:
     batches = micro_batches(random_experience(LENGTHS, prompts=PROMPTS), [list(range(len(LENGTHS)))])
-    return accumulate_gradient(backend, batches, OBJECTIVE, kl_coef=KL_COEF, layout="packed", temperature=0.9)
+    return accumulate_gradient(backend, batches, OBJECTIVE, kl_coef=KL_COEF, layout="packed", temperature=0.9).metrics
 
 
 @pytest.mark.parametrize("world_size", [1, 2])

@@ -128,13 +128,13 @@ def policy(model_path: str, context: WorkerContext, out: Path) -> dict[str, Any]
     for stage in (2, 3):
         policy = trainer(model_path, context, stage)
         start = _weights(policy)
-        first = [policy.train_step(batches, KL_COEF) for _ in range(2)]
+        first = [policy.train_step(batches, KL_COEF).metrics for _ in range(2)]
         policy.save(out / f"checkpoint{stage}")
-        then = [policy.train_step(batches, KL_COEF) for _ in range(2)]
+        then = [policy.train_step(batches, KL_COEF).metrics for _ in range(2)]
         after, scores = _weights(policy), policy.logprobs(batches)
         policy.save_hf(out / f"export{stage}")
         policy.load(out / f"checkpoint{stage}")
-        again = [policy.train_step(batches, KL_COEF) for _ in range(2)]
+        again = [policy.train_step(batches, KL_COEF).metrics for _ in range(2)]
         results[f"stage {stage}"] = {
             "start": start,
             "after": after,

@@ -56,7 +56,7 @@ def test_the_loss_is_in_the_gradient_and_the_same_packed_or_padded(coef: float) 
     found = {}
     for layout in ("packed", "padded"):
         backend = mixtral()
-        metrics = accumulate_gradient(
+        metrics, _ = accumulate_gradient(
             backend, batches, PolicyObjective(), kl_coef=0.0, layout=layout, temperature=1.0, aux_loss_coef=coef,
             experts_per_token=2,
         )  # fmt: skip

@@ -238,3 +238,8 @@ def test_stored_samples_carry_their_advantages(rig):
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     # Rewards 0, 1, 0, 1 around a mean of 0.5; normalised over the batch they are -1 and 1.
     assert {row["reward"]: max(row["segments"][0]["advantages"], key=abs) for row in rows} == {0.0: -1.0, 1.0: 1.0}
+    assert all(row["shaped_reward"] == row["reward"] for row in rows)
+    # The only optimiser step has computed the trainer's log-probabilities: -2 for every token that was sampled.
+    for row in rows:
+        (segment,) = row["segments"]
+        assert segment["train_logprobs"] == [-2.0 * sampled for sampled in segment["action_mask"]]

@@ -45,7 +45,9 @@ def test_the_ratio_is_1_by_construction(actor, corrected):
         else:
             experience.old_logprobs = None
         (batches,) = dispatch(experience, range(3), 1, LIMIT).batches
-        sums = accumulate_gradient(backend, batches, objective, kl_coef=0.1, layout="packed", temperature=0.7)
+        sums, own = accumulate_gradient(backend, batches, objective, kl_coef=0.1, layout="packed", temperature=0.7)
+        if computed:
+            np.testing.assert_array_equal(scored.collect([own], experience), experience.old_logprobs)
         gradients.append(backend.gradient())
         metrics.append(finalize(sums))
     assert torch.equal(*gradients)

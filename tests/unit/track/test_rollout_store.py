@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 
-from openrlhf.track.rollout_store import RolloutStore
+from openrlhf.track.rollout_store import RolloutStore, TrainedSample
 from openrlhf.types import RewardOutcome
 
 
@@ -52,8 +52,9 @@ def test_zero_samples_leave_no_folder_and_old_steps_can_be_cleared(tmp_path, mak
 
 
 def test_what_training_added_to_the_tokens_lies_beside_them(tmp_path, make_group):
-    streams = {"a-1": [{"advantages": np.array([0.0, 1.5, -2.0])}]}
-    RolloutStore(tmp_path, per_step=2).write(1, [make_group("a", 2)], streams)
+    trained = {"a-1": TrainedSample(0.75, [{"advantages": np.array([0.0, 1.5, -2.0])}])}
+    RolloutStore(tmp_path, per_step=2).write(1, [make_group("a", 2)], trained)
     first, second = read(tmp_path / "step_000001.jsonl")
     assert "advantages" not in first["segments"][0]  # this sample was not trained on
     assert second["segments"][0]["advantages"] == [0.0, 1.5, -2.0]
+    assert (first["shaped_reward"], second["shaped_reward"]) == (None, 0.75)

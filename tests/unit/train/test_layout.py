@@ -82,7 +82,7 @@ def test_entropy_is_that_of_the_tempered_distribution() -> None:
 def gradient(cuts: list[list[int]], layout: str, objective: PolicyObjective, dtype: torch.dtype = torch.float64):
     engine = backend(dtype)
     batches = micro_batches(random_experience(LENGTHS, prompts=PROMPTS), cuts)
-    metrics = accumulate_gradient(engine, batches, objective, kl_coef=0.1, layout=layout, temperature=0.9)
+    metrics, _ = accumulate_gradient(engine, batches, objective, kl_coef=0.1, layout=layout, temperature=0.9)
     assert engine.last_marks == [False] * (len(cuts) - 1) + [True]
     return engine.gradient(), finalize(metrics)
 
