@@ -17,11 +17,15 @@ from typing import Any
 
 from openrlhf.config.env import EnvConfig
 from openrlhf.env.errors import unknown
+from openrlhf.env.math_tir.executor import math_tir
 from openrlhf.interfaces import Executor
 
 MakeExecutor = Callable[[EnvConfig], Executor]
 
-ENV_GENERATE_CONFIG: dict[str, MakeExecutor | Callable[..., Any]] = {}
+ENV_GENERATE_CONFIG: dict[str, MakeExecutor | Callable[..., Any]] = {
+    "math_tir_generate": math_tir,
+    "math_tir_async": math_tir,
+}
 
 
 def check_environment(name: str) -> None:

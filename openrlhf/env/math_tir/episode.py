@@ -27,11 +27,11 @@ class TirEpisode:
         self._tokenizer = tokenizer
         self._sampling = sampling
         self._end = len(budget.prompt_token_ids) + budget.max_tokens
-        self.response_limit = budget.max_tokens
         self.tokens = EpisodeTokens(budget.prompt_token_ids)
         self.truncated = False
         self.runs = 0
         self.errors = 0
+        self._last_failed = False
         self._actions = 0
 
     def request(self, stops: tuple[str, ...]) -> SamplingParams | None:
@@ -60,6 +60,7 @@ class TirEpisode:
         """
         self.runs += 1
         self.errors += result.error
+        self._last_failed = result.error
         ids = self._ids(result.text)
         if len(ids) > most_tokens:
             ids = self._ids(TOO_LONG)
@@ -71,14 +72,13 @@ class TirEpisode:
     def trajectory(self) -> Trajectory:
         """The record, without an outcome: the reward of the task gives it.
 
-        Facts: `code_exection_nums` and `code_exection_errors` (the spelling of the task rewards), `code_success_rate`
-        where anything was run, and `response_limit`, the tokens that the response could have.
+        Facts: `code_runs`, `code_errors`, and where anything was run `last_failed` and `code_success_rate`.
         """
         segments: tuple[Segment, ...] = (self.tokens.segment(),) if self.tokens.has_actions else ()
-        facts = {"code_exection_nums": float(self.runs), "code_exection_errors": float(self.errors)}
+        facts = {"code_runs": float(self.runs), "code_errors": float(self.errors)}
         if self.runs:
-            facts["code_success_rate"] = 1 - self.errors / self.runs
-        return Trajectory(segments, self.truncated, facts=facts | {"response_limit": float(self.response_limit)})
+            facts |= {"last_failed": float(self._last_failed), "code_success_rate": 1 - self.errors / self.runs}
+        return Trajectory(segments, self.truncated, facts=facts)
 
     def _ids(self, result: str) -> list[int]:
         block = f"\n```output\n{result}\n```\n\n\n"

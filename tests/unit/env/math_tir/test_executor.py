@@ -86,10 +86,10 @@ async def test_a_round_of_code_and_the_answer():
     assert len(segment.turns) == 3
     assert (trajectory.truncated, trajectory.outcome) == (False, None)
     assert trajectory.facts == {
-        "code_exection_nums": 1.0,
-        "code_exection_errors": 0.0,
+        "code_runs": 1.0,
+        "code_errors": 0.0,
+        "last_failed": 0.0,
         "code_success_rate": 1.0,
-        "response_limit": 400.0,
     }
 
 
@@ -209,8 +209,7 @@ async def test_a_program_that_fails_is_told_and_counted():
     assert "```output\nNameError\n```" in everything
     assert "```output\nRunTime ERROR\n```" in everything
     assert runner.programs == ["bad\n", "lost\n", "lost\n"]
-    facts = trajectory.facts
-    assert (facts["code_exection_nums"], facts["code_exection_errors"], facts["code_success_rate"]) == (2, 2, 0)
+    assert trajectory.facts == {"code_runs": 2, "code_errors": 2, "last_failed": 1, "code_success_rate": 0}
 
 
 async def test_merged_rounds_bring_back_what_had_no_error():
@@ -233,7 +232,7 @@ async def test_an_aborted_or_late_generation_is_sampled_again_and_nothing_is_for
     assert everything == f"6*7?I compute {OPEN}\nprint(6*7)\n```{BLOCK}42<eos>"
     assert "half" not in everything
     assert BLOCK not in sampled
-    assert trajectory.facts["code_exection_nums"] == 1
+    assert trajectory.facts["code_runs"] == 1
     assert engine.calls[2] == engine.calls[3] == engine.calls[4]
 
 
