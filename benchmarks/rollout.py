@@ -108,7 +108,8 @@ class Contest:
             for index, text in enumerate(self._texts(number))
         ]
         started = time.perf_counter()
-        groups = [result.group for result in self._ours.generate(requests, paused=False)]
+        self._ours.submit(requests)
+        groups = [self._ours.next_group().group for _ in requests]
         seconds = time.perf_counter() - started
         return Turn(sum(rollout.num_actions for group in groups for rollout in group.rollouts), seconds)
 

@@ -1,7 +1,7 @@
 """Stand-ins for the parts that unit tests must not start."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,6 +110,33 @@ class ScriptedReward:
         """Nothing to close."""
 
 
+@dataclass
+class ScriptedRunner:
+    """Implements CodeRunner from a function of the program. `failures` are raised first, one per call."""
+
+    script: Callable[[str], Any]
+    programs: list[str] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    most_at_once: int = 0
+    closed: bool = False
+    _active: int = 0
+
+    async def run(self, code: str) -> Any:
+        self.programs.append(code)
+        self._active += 1
+        self.most_at_once = max(self.most_at_once, self._active)
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._active -= 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return self.script(code)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
 class TorchBackend:
     """A training backend of plain torch with SGD, of one process (see openrlhf/train/backend.py)."""
 
@@ -155,6 +182,7 @@ class FakeEngineGroup:
     done_first: int = -1
     flight: list[Any] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)  # group ids in the order in which they were done
+    stale: bool = False  # an engine was replaced, and has no weights yet
 
     @property
     def in_flight(self) -> int:
@@ -171,11 +199,6 @@ class FakeEngineGroup:
         self.finished.append(request.group_id)
         rollouts = tuple(self._rollout(request, index) for index in range(request.n))
         return FakeGroupResult(RolloutGroup(request.group_id, rollouts))
-
-    def generate(self, requests: Sequence[Any], *, paused: bool) -> Iterator[FakeGroupResult]:
-        self.submit(requests, paused=paused)
-        while self.in_flight:
-            yield self.next_group()
 
     def _rollout(self, request: Any, index: int) -> Rollout:
         actions = np.array([False, False, True, True, True])
@@ -216,6 +239,9 @@ class FakeModelGroup:
 
     def wake(self) -> None:
         self.log.append(f"{self.name} wakes")
+
+    def check(self, seconds: float) -> None:
+        """All ranks are well."""
 
     def logprobs(self, batches: Sequence[Sequence[MicroBatch]]) -> list[list[np.ndarray]]:
         self.log.append(f"{self.name} logprobs")

@@ -31,6 +31,9 @@ class _Rank:
         """Host address and a free port for the process group, asked of rank 0."""
         return host_address(), free_port()
 
+    def ping(self) -> None:
+        """Answers once all earlier calls are done."""
+
 
 class _TrainedRank(_Rank):
     """One rank of a model that is trained."""
@@ -116,6 +119,10 @@ class PolicyActor(_TrainedRank):
             return None
         return self._sender.send(weights, version) if call == "send" else self._sender.describe(weights, version)
 
+    def leave_transfers(self) -> None:
+        if self._sender is not None:
+            self._sender.close()
+
     def release_weights(self) -> None:
         if self._sender is not None:
             self._sender.release()
@@ -195,8 +202,10 @@ class EngineActor:
     """One vLLM engine with the executor and the reward source of its samples."""
 
     async def start(self, spec: EngineSpec, index: int) -> None:
+        from openrlhf.env.env_config import environments_of
         from openrlhf.models.tokenizer import load_tokenizer
         from openrlhf.reward.make import make_reward
+        from openrlhf.rollout.environments import Environments
         from openrlhf.rollout.generator import RolloutGenerator
         from openrlhf.rollout.user_agent import make_executor
         from openrlhf.rollout.vllm.args import VllmEngineArgs
@@ -208,6 +217,8 @@ class EngineActor:
         tokenizer = load_tokenizer(spec.model_name_or_path, use_fast=not spec.data.disable_fast_tokenizer)
         self._is_agent = spec.agent_func_path is not None
         self._executor = make_executor(spec.agent_func_path)
+        self._environments = Environments(environments_of(spec.env), spec.env.max_episodes)
+        self._in_environments = 0  # samples since the last release
         self._reward = None if self._is_agent else make_reward(spec.reward)
         self._engine = VllmEngine(
             VllmEngineArgs(
@@ -229,21 +240,27 @@ class EngineActor:
             tokenizer=tokenizer,
             max_length=spec.data.max_len,
             tolerate_failures=self._is_agent,
+            environments=self._environments,
+            max_generations=spec.env.max_generations,
         )
 
     async def run_group(self, request: GroupRequest) -> Any:
         seeds = request.seeds or (None,) * request.n
+        if request.prompt.env_func is not None:
+            self._in_environments += request.n
         return await self._generator.run_group(request.prompt, request.group_id, request.n, request.sampling, seeds)
 
     async def hold(self) -> None:
-        """Hold back the samples' requests. An agent may fail before its first, so its samples are not waited for."""
+        """Hold back the samples' requests. An agent or an environment may fail before its first, or wait for a place,
+        so such samples are not waited for."""
         if not self._is_agent:
             self._engine.hold()
 
     async def release(self, expected: int) -> None:
         """Start the held requests once all `expected` of them are there."""
         if not self._is_agent:
-            await self._engine.release(expected)
+            apart, self._in_environments = self._in_environments, 0
+            await self._engine.release(expected - apart)
 
     async def busy_seconds(self) -> tuple[float, float]:
         """Seconds so far with at least one sample generating, and with at least one being scored."""
@@ -260,6 +277,7 @@ class EngineActor:
 
     async def shutdown(self) -> None:
         await self._executor.close()
+        await self._environments.close()
         if self._reward is not None:
             await self._reward.close()
         self._engine.shutdown()

@@ -3,6 +3,7 @@
 ClusterError
   PeerTimeout   a peer did not answer in time
   PeerDied      a peer's process ended
+  EngineLost    an engine died more often than it is restarted
 """
 
 
@@ -30,6 +31,17 @@ class PeerDied(ClusterError):
     def __str__(self) -> str:
         peer, work, reason = self.args
         return f"{peer} died during '{work}': {reason}"
+
+
+class EngineLost(ClusterError):
+    """`engine` died, and has been restarted `restarts` times already, which is all that may be."""
+
+    def __init__(self, engine: str, reason: str, restarts: int) -> None:
+        super().__init__(engine, reason, restarts)
+
+    def __str__(self) -> str:
+        engine, reason, restarts = self.args
+        return f"{engine} is lost, after {restarts} restarts (--vllm.max_restarts): {reason}"
 
 
 def first_line(error: BaseException) -> str:

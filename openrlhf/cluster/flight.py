@@ -1,6 +1,8 @@
-"""Calls that are under way, each with its own deadline; more may join at any time."""
+"""Calls that are under way, each with its own deadline; more may join at any time, from any thread."""
 
+import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,37 +15,58 @@ from openrlhf.cluster.wait import fetch
 @dataclass(frozen=True, slots=True)
 class _Call:
     peer: str
+    work: str
     seconds: float
     deadline: float
 
 
 class Flight:
-    """What was asked of peers and is not answered yet; `work` names it in errors."""
+    """What was asked of peers and is not answered yet."""
 
-    def __init__(self, work: str) -> None:
-        self._work = work
+    def __init__(self) -> None:
         self._calls: dict[Any, _Call] = {}
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    def add(self, ref: Any, peer: str, seconds: float) -> None:
-        """A call of `peer` that must be answered within so many seconds from now."""
-        self._calls[ref] = _Call(peer, seconds, time.monotonic() + seconds)
+    def add(self, ref: Any, peer: str, work: str, seconds: float) -> None:
+        """A call of `peer` that must be answered within so many seconds from now; `work` names it in errors."""
+        with self._lock:
+            self._calls[ref] = _Call(peer, work, seconds, time.monotonic() + seconds)
 
-    def next(self, within: float | None = None) -> tuple[Any, Any] | None:
-        """(ref, result) of the first call to be answered; None if none was `within` so many seconds.
+    def drop(self, refs: Iterable[Any]) -> None:
+        """Nobody waits for these any more."""
+        with self._lock:
+            for ref in refs:
+                self._calls.pop(ref, None)
+
+    def ready(self, within: float | None = None) -> Any | None:
+        """The first call to be answered, to be taken next; None if none was `within` so many seconds, or none flies.
 
         Raises:
-            PeerTimeout: a call is past its deadline; PeerDied; or what a peer raised.
+            PeerTimeout: a call is past its deadline.
         """
-        late = min(self._calls.values(), key=lambda call: call.deadline)
+        with self._lock:
+            calls = dict(self._calls)
+        if not calls:
+            return None
+        late = min(calls.values(), key=lambda call: call.deadline)
         left = max(0.0, late.deadline - time.monotonic())
         patience = left if within is None else min(left, within)
-        ready, _ = ray.wait(list(self._calls), num_returns=1, timeout=patience)
-        if not ready and patience < left:
+        ready, _ = ray.wait(list(calls), num_returns=1, timeout=patience)
+        if ready:
+            return ready[0]
+        if patience < left:
             return None
-        if not ready:
-            raise PeerTimeout(late.peer, self._work, late.seconds)
-        (ref,) = ready
-        return ref, fetch(ref, self._calls.pop(ref).peer, self._work)
+        raise PeerTimeout(late.peer, late.work, late.seconds)
+
+    def take(self, ref: Any) -> Any:
+        """The answer to a call that is ready.
+
+        Raises:
+            KeyError: it was dropped in the meantime. PeerDied, or what the peer raised.
+        """
+        with self._lock:
+            call = self._calls.pop(ref)
+        return fetch(ref, call.peer, call.work)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from openrlhf.config.algo import AlgoConfig
 from openrlhf.config.data import DataConfig
+from openrlhf.config.env import EnvConfig
 from openrlhf.config.model import ActorConfig, CriticConfig, RefConfig
 from openrlhf.config.reward import RewardConfig
 from openrlhf.config.rollout import SyncBackend, VllmConfig
@@ -134,6 +135,7 @@ class EngineSpec:
     sync_timeout: float  # seconds
     partial_rollout: bool = False  # running requests go on with new weights
     agent_func_path: str | None = None  # None: single-turn samples
+    env: EnvConfig = EnvConfig()  # of the environments that prompts name
 
 
 @dataclass(frozen=True, slots=True)

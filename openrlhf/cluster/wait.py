@@ -7,7 +7,9 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
-from openrlhf.cluster.errors import PeerDied, PeerTimeout, first_line
+from openrlhf.cluster.errors import ClusterError, PeerDied, PeerTimeout, first_line
+
+_GRACE = 10.0  # seconds in which Ray notices a dead process whose neighbours have felt it already
 
 
 def fetch(ref: Any, peer: str, work: str) -> Any:
@@ -22,8 +24,8 @@ def fetch(ref: Any, peer: str, work: str) -> Any:
         raise PeerTimeout(peer, work, 60) from error
 
 
-def as_completed(refs: Mapping[Any, str], work: str, timeout: float) -> Iterator[tuple[Any, Any]]:
-    """Yield (ref, result) as peers finish.
+def finished(refs: Mapping[Any, str], work: str, timeout: float) -> Iterator[Any]:
+    """Yield the refs as peers finish, well or not; `fetch` tells.
 
     Args:
         refs: object ref to the peer's name.
@@ -31,7 +33,7 @@ def as_completed(refs: Mapping[Any, str], work: str, timeout: float) -> Iterator
         timeout: seconds for all of them together.
 
     Raises:
-        PeerTimeout, PeerDied, or the first exception a peer raised, at once: the others are not waited for.
+        PeerTimeout: names a peer that has not finished.
     """
     pending = list(refs)
     deadline = time.monotonic() + timeout
@@ -39,11 +41,44 @@ def as_completed(refs: Mapping[Any, str], work: str, timeout: float) -> Iterator
         ready, pending = ray.wait(pending, num_returns=1, timeout=max(0.0, deadline - time.monotonic()))
         if not ready:
             raise PeerTimeout(refs[pending[0]], work, timeout)
-        for ref in ready:
-            yield ref, fetch(ref, refs[ref], work)
+        yield from ready
+
+
+def as_completed(refs: Mapping[Any, str], work: str, timeout: float) -> Iterator[tuple[Any, Any]]:
+    """Yield (ref, result) as peers finish; arguments as for `finished`.
+
+    Raises:
+        PeerTimeout, PeerDied, or the first exception a peer raised, at once: the others are not waited for, unless it
+            may come from a neighbour's death, which is then named instead.
+    """
+    pending = dict(refs)
+    for ref in finished(refs, work, timeout):
+        peer = pending.pop(ref)
+        try:
+            result = fetch(ref, peer, work)
+        except ClusterError:
+            raise
+        except RuntimeError as error:  # what a broken collective raises in the ranks that live
+            _name_the_dead(pending, work, error)
+            raise
+        yield ref, result
 
 
 def gather(refs: Mapping[Any, str], work: str, timeout: float) -> list[Any]:
     """Wait for all peers; results in the order of `refs`. Errors as in `as_completed`."""
     results = dict(as_completed(refs, work, timeout))
     return [results[ref] for ref in refs]
+
+
+def _name_the_dead(others: Mapping[Any, str], work: str, error: RuntimeError) -> None:
+    """Raise PeerDied for the first of the others that turns out to be dead; nothing where none is."""
+    try:
+        for ref in finished(others, work, _GRACE):
+            try:
+                fetch(ref, others[ref], work)
+            except PeerDied as death:
+                raise death from error
+            except Exception:
+                continue  # another one that felt it
+    except PeerTimeout:
+        return

@@ -11,20 +11,33 @@ _STREAMING = {"nccl"}  # both sides must run at once
 
 
 def push_weights(
-    policy: PolicyGroup, engines: EngineGroup, version: int, backend: SyncBackend, cluster: ClusterConfig
+    policy: PolicyGroup,
+    engines: EngineGroup,
+    version: int,
+    backend: SyncBackend,
+    cluster: ClusterConfig,
+    *,
+    only_stale: bool = False,
 ) -> None:
-    """Give all engines the policy's weights as `version`.
+    """Give the engines the policy's weights as `version`. One that dies is replaced, and stale until the next time.
+
+    `only_stale`: leave out those that have them; where all must take part in a transfer, all get them again.
 
     Raises:
-        PeerTimeout, PeerDied, EngineDead: the update is incomplete; the engines that failed refuse to generate.
+        PeerTimeout, PeerDied: the policy did not send them. EngineLost, and where all take part at once EngineDead or
+            PeerDied: an engine did not receive them.
     """
     if backend in _STREAMING:
+        engines.complete()
+        if engines.replaced:
+            policy.leave_transfers()
         manifest = policy.describe_weights(version)
         both = {**engines.begin_receive(manifest), **policy.begin_send(version)}
         gather(both, f"weight update {version}", cluster.sync_timeout)
+        engines.received()
     else:
         sent = gather(policy.begin_send(version), f"send weights {version}", cluster.sync_timeout)
         manifests = [manifest for manifest in sent if manifest is not None]
         manifest = manifests[0] if len(manifests) == 1 else merge_manifests(manifests)
-        gather(engines.begin_receive(manifest), f"receive weights {version}", cluster.sync_timeout)
+        engines.receive(manifest, only_stale)
     policy.release_weights()

@@ -43,6 +43,10 @@ class WorkerGroup:
         places = [RankPlace(rank, self.world_size, address, port) for rank in range(self.world_size)]
         return self._call_all("load", *((spec, place) for place in places))
 
+    def check(self, seconds: float) -> None:
+        """Raises PeerDied or PeerTimeout unless every rank answers within so many seconds."""
+        self._same("ping", "answer", seconds)
+
     def kill(self) -> None:
         for actor in self._actors:
             ray.kill(actor)
@@ -117,6 +121,10 @@ class PolicyGroup(_TrainedGroup):
 
     def begin_send(self, version: int) -> dict[Any, str]:
         return self._call_all("send_weights", *((version,),) * self.world_size)
+
+    def leave_transfers(self) -> None:
+        """Forget who takes part in weight transfers: the next one forms its group anew."""
+        self._same("leave_transfers", "leave transfers", self._cluster.sync_timeout)
 
     def release_weights(self) -> None:
         self._same("release_weights", "release weights", self._cluster.sync_timeout)

@@ -17,6 +17,7 @@ _BELOW_1: _Bound = ("from 0 to below 1", lambda x: 0 <= x < 1)
 _MASS: _Bound = ("over 0 and at most 1", lambda x: 0 < x <= 1)
 _RANGE: _Bound = ("a lower and a higher number", lambda x: x[0] < x[1])
 _SEED: _Bound = ("from 0 to 4294967295; NumPy takes no more", lambda x: 0 <= x < 2**32)
+_PORT: _Bound = ("a port, from 1 to 65535", lambda x: 1 <= x < 1 << 16)
 _NEVER_OR_EVERY: _Bound = ("-1 (never) or at least 1", lambda x: x == -1 or x >= 1)
 
 _OPTIMISER: dict[str, _Bound] = {
@@ -48,6 +49,7 @@ BOUNDS: dict[str, _Bound] = {
     "ref.num_gpus_per_node": _AT_LEAST_1,
     "reward.num_nodes": _AT_LEAST_1,
     "reward.num_gpus_per_node": _AT_LEAST_1,
+    "reward.abort_after": _AT_LEAST_1,
     "reward.clip_range": _RANGE,
     "reward.overlong_buffer_len": _POSITIVE,
     "reward.overlong_penalty_factor": _NOT_NEGATIVE,
@@ -65,6 +67,7 @@ BOUNDS: dict[str, _Bound] = {
     "vllm.gpu_memory_utilization": _MASS,
     "vllm.max_num_seqs": _AT_LEAST_1,
     "vllm.cpu_kv_cache_gb": _AT_LEAST_1,
+    "vllm.max_restarts": _NOT_NEGATIVE,
     "eval.steps": _NEVER_OR_EVERY,
     "eval.temperature": _NOT_NEGATIVE,
     "eval.top_p": _MASS,
@@ -104,7 +107,12 @@ BOUNDS: dict[str, _Bound] = {
     "env.max_generations": _AT_LEAST_1,
     "env.max_retries": _NOT_NEGATIVE,
     "env.request_timeout": _POSITIVE,
-    "env.code.port": ("a port, from 1 to 65535", lambda x: 1 <= x < 1 << 16),
+    "env.code.port": _PORT,
+    "env.verifier.math_port": _PORT,
+    "env.verifier.judge_port": _PORT,
+    "env.verifier.math_timeout": _POSITIVE,
+    "env.verifier.judge_timeout": _POSITIVE,
+    "env.verifier.max_retries": _AT_LEAST_1,
     "env.code.max_concurrent": _AT_LEAST_1,
     "env.code.rounds": _NOT_NEGATIVE,
     "env.code.max_retries": _AT_LEAST_1,

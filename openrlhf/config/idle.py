@@ -74,7 +74,7 @@ IDLE = (
         "no checkpoint is saved or loaded: --ckpt.save_steps is not set",
     ),
     Idle(
-        ("train.async_queue_size", "train.max_staleness"),
+        ("train.async_queue_size", "train.max_staleness", "train.mask_stale_tokens"),
         lambda c: not c.train.async_enable,
         "--train.async_enable is off, so every sample is trained on by the policy that made it",
     ),
@@ -93,6 +93,11 @@ IDLE = (
         ("reward.ungraded",),
         lambda c: c.algo.dynamic_filtering_enable,
         "with --algo.dynamic_filtering_enable a sample without a verdict drops its group",
+    ),
+    Idle(
+        ("reward.abort_after",),
+        lambda c: c.reward.ungraded == "abort" and not c.algo.dynamic_filtering_enable,
+        "--reward.ungraded abort stops at the first one",
     ),
     Idle(
         ("actor.dual_clip",),
@@ -158,6 +163,7 @@ _HARMLESS: dict[str, object] = {
     "ckpt.max_mem": float("inf"),
     "eval.steps": -1,
     "eval.at_start": False,
+    "train.mask_stale_tokens": False,
     "local_rank": -1,
     "data.dataloader_num_workers": 0,
 }

@@ -34,6 +34,11 @@ def _check_checkpoints(draft: Draft) -> None:
     ckpt, evaluation = draft.config.ckpt, draft.config.eval
     if not unusable(ckpt.path) and Path(ckpt.path).exists() and not Path(ckpt.path).is_dir():
         draft.problem(f"--ckpt.path {ckpt.path}: is a file, not a folder")
+    elif ckpt.saves and not (ckpt.overwrite or ckpt.load_enable) and _holds_checkpoints(ckpt.path):
+        draft.problem(
+            f"--ckpt.path {ckpt.path}: holds the checkpoints of an earlier run; add --ckpt.load_enable to go on from "
+            "them, choose another, or add --ckpt.overwrite to remove them"
+        )
     if ckpt.saves and ckpt.disable_ds and not ckpt.save_hf:
         draft.problem("--ckpt.disable_ds without --ckpt.save_hf: checkpoints would hold no weights; add --ckpt.save_hf")
     if ckpt.best_metric_key not in ("", "none") and (evaluation.dataset is None or evaluation.steps < 1):
@@ -41,6 +46,10 @@ def _check_checkpoints(draft: Draft) -> None:
             f"--ckpt.best_metric_key {ckpt.best_metric_key}: this run never evaluates; give --eval.dataset and "
             "--eval.steps"
         )
+
+
+def _holds_checkpoints(path: str) -> bool:
+    return not unusable(path) and any(Path(path).glob("global_step*/checkpoint.json"))
 
 
 def _check_folder(draft: Draft, folder: Path) -> None:

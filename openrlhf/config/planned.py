@@ -14,7 +14,6 @@ _VLM = "vision-language models"
 
 PLANNED: dict[str, str] = {
     "actor.freeze_visual_encoder": _VLM,
-    "reward.abort_after": "the abort threshold of ungraded samples",
     "vllm.sync_with_ray": "weight sync over Ray's collective groups",
     "algo.bad_examples": _BAD_EXAMPLES,
     "ds.deepcompile": _DEEPSPEED,
@@ -29,7 +28,6 @@ PLANNED: dict[str, str] = {
     "data.image_key": _VLM,
     "data.max_images_per_prompt": _VLM,
     "use_ms": "ModelScope",
-    "env": "environments that prompts name",
 }
 
 

@@ -22,7 +22,8 @@ class RewardConfig(Section):
     """What to do with a sample that got no verdict (grader down, NaN): leave it out, leave its whole group out, give it
     reward 0, or stop the run."""
     abort_after: int | None = None
-    """Stop the run after so many samples without a verdict in a row. None: never."""
+    """Stop the run, with a checkpoint, after so many samples without a verdict in a row, in the order in which they
+    are done, evaluation included. None: never."""
     normalize_enable: bool = False
     """Normalise rewards by the mean and standard deviation of all rewards of the run so far."""
     overlong_buffer_len: float | None = None

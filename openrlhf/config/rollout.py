@@ -56,6 +56,8 @@ class VllmConfig(Section):
     """Number format of the engine's weights. None: ds.param_dtype."""
     cpu_kv_cache_gb: int = 1
     """Memory of an engine's key-value cache on CPU, in whole GiB."""
+    max_restarts: int = 3
+    """Times that one engine is restarted in a run when its process dies; its requests are then asked again."""
 
 
 class EvalConfig(Section):
@@ -66,7 +68,7 @@ class EvalConfig(Section):
     split: str = "train"
     """Split of the evaluation dataset, e.g. `test` or `train[:1%]`."""
     steps: int = -1
-    """Evaluate every so many rollouts; -1: only where at_start asks for it."""
+    """Evaluate every so many rollouts, and after the last one; -1: only where at_start asks for it."""
     temperature: float = 0.6
     """Sampling temperature of evaluation; 0 is greedy."""
     n_samples_per_prompt: int = 4

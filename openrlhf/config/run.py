@@ -9,7 +9,8 @@ class CkptConfig(Section):
     output_dir: str = "./ckpt"
     """Run folder; the trained Hugging Face model lies at its root."""
     overwrite: bool = False
-    """Allow an output_dir that already holds files; files of the same name are replaced."""
+    """Allow an output_dir that already holds files; files of the same name are replaced. Checkpoints of an earlier run
+    under ckpt.path are removed, unless ckpt.load_enable goes on from them."""
     path: str = "./ckpt/checkpoints_ppo_ray"
     """Folder of the checkpoints that a run resumes from."""
     save_steps: int = -1

@@ -44,6 +44,8 @@ class TrainConfig(Section):
     partial_rollout_enable: bool = False
     """Push weights under running requests, which go on with the new ones instead of being waited for: their tokens are
     of several policy versions, each labelled. Needs async_enable."""
+    mask_stale_tokens: bool = False
+    """Train only on those tokens of a sample that are of the newest policy among its tokens. Needs async_enable."""
     max_staleness: int | None = None
     """Updates that may lie between a sample and the step that trains on it; an older one is dropped, its prompt drawn
     once more. None: no limit."""

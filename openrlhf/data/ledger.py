@@ -110,10 +110,16 @@ class PromptLedger:
     def counts(self, episode: int | None = None) -> dict[PromptState, int]:
         """Prompts in each state, in one episode or in all."""
         totals = np.zeros(len(_STATES) + 1, dtype=np.int64)
-        for number, codes in self._codes.items():
+        for number, codes in tuple(self._codes.items()):  # another thread may begin an episode
             if episode is None or episode == number:
                 totals += np.bincount(codes, minlength=len(totals))
         return {state: int(totals[_CODE[state]]) for state in _STATES}
+
+    def metrics(self) -> dict[str, float]:
+        """`ledger/<state>` for every state, and `ledger/drawn_total`: prompts since the start, over all episodes."""
+        counts = self.counts()
+        found = {f"ledger/{'waiting' if s is PromptState.DRAWN else s}": float(count) for s, count in counts.items()}
+        return found | {"ledger/drawn_total": float(sum(counts.values()))}
 
     def summary(self) -> str:
         """One line: `96 prompts drawn: 64 trained, 8 filtered, 24 in flight`."""

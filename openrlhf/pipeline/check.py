@@ -1,16 +1,19 @@
 """What a run reads, opened and looked at in seconds, before any process starts; every fault found is reported."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.optimiser import has_critic
 from openrlhf.config.ppo import PPOConfig
+from openrlhf.config.schema import given
 from openrlhf.data.budget import cut_prompts
 from openrlhf.data.errors import DataError
 from openrlhf.data.prompts import PromptSet, evaluation_prompts, training_prompts
+from openrlhf.env.env_config import environments_of
+from openrlhf.env.errors import EnvError
 from openrlhf.models.errors import ModelError
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
@@ -23,6 +26,8 @@ from openrlhf.rollout.user_agent import load_agent
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+# Flags of the episodes in an environment; the other flags of `env` serve verification too.
+_EPISODES = ("env.max_episodes", "env.max_generations", "env.max_retries", "env.request_timeout", "env.code.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ def check_inputs(config: PPOConfig) -> Inputs:
     def attempt(call: Callable[[], _T]) -> _T | None:
         try:
             return call()
-        except (AgentError, DataError, ModelError, RewardError) as error:
+        except (AgentError, DataError, EnvError, ModelError, RewardError) as error:
             problems.append(" ".join(str(error).split()))
             return None
 
@@ -59,14 +64,30 @@ def check_inputs(config: PPOConfig) -> Inputs:
     if tokenizer is not None:
         prompts = attempt(lambda: training_prompts(config.data, tokenizer, config.train.seed))
         eval_prompts = attempt(lambda: evaluation_prompts(config.eval, config.data, tokenizer, config.train.seed))
+    for name in _environments(prompts, eval_prompts):
+        attempt(lambda name=name: environments_of(config.env)(name))  # type: ignore[misc]  # bound at once
     if problems or prompts is None:
         raise ConfigError(list(dict.fromkeys(problems)))
+    _warn_about_idle_environments(config, _environments(prompts, eval_prompts))
     if agent is not None:
         warn_about_rewritten_history(tokenizer)
     cut = _warn_about_cut(config, prompts, tokenizer, "prompts")
     if eval_prompts is not None:
         _warn_about_cut(config, eval_prompts, tokenizer, "evaluation prompts")
     return Inputs(prompts, eval_prompts, cut)
+
+
+def _environments(*sets: PromptSet | None) -> list[str]:
+    """The environments that prompts name, once each."""
+    names = [prompt.env_func for prompts in sets if prompts is not None for prompt in prompts]
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _warn_about_idle_environments(config: PPOConfig, names: Sequence[str]) -> None:
+    idle = [path for path in sorted(given(config)) if path.startswith(_EPISODES)]
+    if idle and not names:
+        shown = ", ".join(f"--{path}" for path in idle)
+        logger.warning("%s: no effect, since no prompt names an environment (env_func)", shown)
 
 
 def _models(config: PPOConfig) -> list[str]:

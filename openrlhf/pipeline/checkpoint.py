@@ -3,6 +3,7 @@
 CHECKPOINTS/global_step6/actor/        weights, optimiser, schedule, random generators, moving average
 CHECKPOINTS/global_step6/critic/       the same of the critic
 CHECKPOINTS/global_step6/job.json      step, prompts, KL weight, reward statistics
+CHECKPOINTS/global_step6/groups.pkl    finished groups that wait for training, where there are some
 CHECKPOINTS/global_step6/config.yaml   the resolved configuration
 CHECKPOINTS/global_step6/hf/           with ckpt.save_hf: the policy in Hugging Face format
 """
@@ -25,9 +26,11 @@ from openrlhf.config.yaml_file import read_yaml, to_yaml
 from openrlhf.pipeline.checkpoint_store import Checkpoint, CheckpointError, CheckpointStore
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.same_run import compare
+from openrlhf.pipeline.sleep import model_awake
 from openrlhf.pipeline.snapshot import Snapshot
 from openrlhf.pipeline.work_buffer import Waiting
 
+_ANSWER_SECONDS = 60.0  # in which trainers that are well answer
 logger = logging.getLogger(__name__)
 
 
@@ -39,6 +42,7 @@ class Checkpoints:
         self._ckpt = job.config.ckpt
         self._store = store_of(self._ckpt)
         self._at_rest: Snapshot | None = None  # after the last finished step; None: weights are moving
+        self._saved = job.step if job.step > 0 else None  # the newest step that is on the disk
 
     @contextmanager
     def updating(self) -> Iterator[None]:
@@ -57,7 +61,10 @@ class Checkpoints:
         self._at_rest = self._snapshot()  # an evaluation has moved the loggers on
         try:
             metric = self._metric(evaluation)
-            if self._is_due(self._job.step) or self._is_best(metric):
+            if self._saved == self._job.step:  # by this step's first call; this one is that of its late evaluation
+                if metric is not None:
+                    self._store.rate(self._job.step, metric)
+            elif self._is_due(self._job.step) or self._is_best(metric):
                 self._save(self._at_rest, metric)
         except CheckpointError as error:
             logger.error("%s", error)
@@ -66,10 +73,26 @@ class Checkpoints:
         """Save the last finished step of a run that is being ended; its unfinished prompts are drawn again later."""
         if self._at_rest is None:
             return
-        step, latest = self._at_rest.state["step"], self._store.latest()
-        if latest is None or latest.step < step:
+        step = self._at_rest.state["step"]
+        if self._saved != step:
             self._save(self._at_rest, None)
         logger.warning("ended after step %d; --ckpt.load_enable goes on from %s", step, self._ckpt.path)
+
+    def on_failure(self) -> None:
+        """The run breaks: save its last finished step where the trainers are well, and say what can be resumed."""
+        if not self._ckpt.saves:
+            return
+        try:
+            if self._at_rest is not None and self._saved != self._at_rest.state["step"]:
+                self._job.cluster.policy.check(_ANSWER_SECONDS)
+                self._save(self._at_rest, None)
+        except (CheckpointError, ClusterError) as error:
+            logger.error("the last finished step cannot be saved: %s", error)
+        latest = self._store.latest()
+        if latest is None:
+            logger.warning("there is no checkpoint in %s yet", self._ckpt.path)
+        else:
+            logger.warning("--ckpt.load_enable goes on after step %d, from %s", latest.step, latest.folder)
 
     def _save(self, snapshot: Snapshot, metric: float | None) -> None:
         job = self._job
@@ -79,16 +102,23 @@ class Checkpoints:
                 (folder / "groups.pkl").write_bytes(pickle.dumps(list(snapshot.waiting)))
             (folder / "config.yaml").write_text(to_yaml(job.config))
             try:
-                if not self._ckpt.disable_ds:
-                    job.cluster.policy.save_state(folder / "actor")
-                    if job.cluster.critic is not None:
-                        job.cluster.critic.save_state(folder / "critic")
-                if self._ckpt.save_hf:
-                    job.cluster.policy.save_hf(folder / "hf")
+                self._save_models(folder)
             except ClusterError:
                 raise
             except RuntimeError as error:  # what torch and DeepSpeed raise when the disk refuses
                 raise OSError(f"a trainer could not write: {error}") from error
+        self._saved = snapshot.state["step"]
+
+    def _save_models(self, folder: Path) -> None:
+        policy, critic = self._job.cluster.policy, self._job.cluster.critic
+        with model_awake(self._job, policy):
+            if not self._ckpt.disable_ds:
+                policy.save_state(folder / "actor")
+            if self._ckpt.save_hf:
+                policy.save_hf(folder / "hf")
+        if critic is not None and not self._ckpt.disable_ds:
+            with model_awake(self._job, critic):
+                critic.save_state(folder / "critic")
 
     def _is_due(self, step: int) -> bool:
         return self._ckpt.save_steps > 0 and step % self._ckpt.save_steps == 0
@@ -113,6 +143,19 @@ class Checkpoints:
 
 def store_of(ckpt: CkptConfig) -> CheckpointStore:
     return CheckpointStore(Path(ckpt.path), ckpt.max_num, ckpt.max_mem)
+
+
+def begin(job: Job) -> list[Waiting] | None:
+    """Go on from a checkpoint where the run is to, as `resume`; else remove those of an earlier run, which a later
+    resume would take for this one's."""
+    ckpt = job.config.ckpt
+    if ckpt.load_enable:
+        return resume(job)
+    store = store_of(ckpt)
+    if ckpt.saves and ckpt.overwrite and store.all():
+        logger.warning("--ckpt.overwrite: the %d checkpoints in %s are removed", len(store.all()), ckpt.path)
+        store.clear()
+    return None
 
 
 def resume(job: Job) -> list[Waiting] | None:
@@ -144,12 +187,15 @@ def resume(job: Job) -> list[Waiting] | None:
 
 @contextmanager
 def saving(job: Job, snapshot: Callable[[], Snapshot] | None = None) -> Iterator[Checkpoints]:
-    """The checkpoints of a run; one that is interrupted (SIGTERM, Ctrl-C) saves its last finished step as it ends."""
+    """The checkpoints of a run; one that is interrupted (SIGTERM, Ctrl-C) or breaks saves its last finished step."""
     checkpoints = Checkpoints(job, snapshot or (lambda: Snapshot(job.state_dict())))
     try:
         yield checkpoints
     except KeyboardInterrupt:
         checkpoints.on_interrupt()
+        raise
+    except Exception:
+        checkpoints.on_failure()
         raise
 
 

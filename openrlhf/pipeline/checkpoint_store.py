@@ -65,6 +65,11 @@ class CheckpointStore:
         rated = [(found.metric, found.step, found) for found in self.all() if found.metric is not None]
         return max(rated, key=lambda entry: entry[:2])[2] if rated else None
 
+    def clear(self) -> None:
+        """Remove every checkpoint."""
+        for found in self.all():
+            shutil.rmtree(found.folder)
+
     @contextmanager
     def writing(self, step: int, metric: float | None) -> Iterator[Path]:
         """Fill the folder that this yields; it becomes the checkpoint of `step` when the block ends without an error.
@@ -89,6 +94,21 @@ class CheckpointStore:
             raise CheckpointError(f"checkpoint of step {step} in {self.root}: {error}; {self._remains()}") from error
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
+
+    def rate(self, step: int, metric: float) -> None:
+        """The checkpoint of `step` was evaluated after it had been saved; nothing else of it changes.
+
+        Raises:
+            CheckpointError: the disk refused.
+        """
+        (found,) = (found for found in self.all() if found.step == step)
+        fresh = found.folder / f"{_HIDDEN}{_ABOUT}"
+        try:
+            fresh.write_text(json.dumps({"step": step, "metric": metric, "size": found.size}))
+            fresh.replace(found.folder / _ABOUT)
+            self._link()
+        except OSError as error:
+            raise CheckpointError(f"checkpoint of step {step} in {self.root}: {error}; {self._remains()}") from error
 
     def _rotate(self) -> None:
         """Remove what is too much: never the newest or the best; first those without a metric, then the lowest, then

@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,6 +15,46 @@ from openrlhf.pipeline.stages import generate, group_requests
 from openrlhf.types import RolloutGroup, SamplingParams, Status
 
 Generate = Callable[[Sequence[GroupRequest]], list[RolloutGroup]]
+
+
+@dataclass(slots=True)
+class EvaluationInFlight:
+    """Requests of an evaluation beside training samples, and the groups that have come back."""
+
+    requests: Sequence[GroupRequest]
+    submitted: bool = False
+    groups: dict[str, RolloutGroup] = field(default_factory=dict)
+
+
+class Evaluations:
+    """When a run is evaluated: every eval.steps-th step, with eval.at_start before the first, and after the last one
+    in either case. Results are logged. `sample` as for `evaluate`.
+    """
+
+    def __init__(self, job: Job, sample: Generate | None = None) -> None:
+        self._job, self._sample = job, sample
+        self._every, self._at_start = job.config.eval.steps, job.config.eval.at_start
+        self._evaluated: int | None = None  # the newest step that was
+
+    def at_start(self) -> None:
+        if self._at_start and self._job.step == 0:
+            self._run()
+
+    def after_step(self) -> dict[str, float]:
+        """The numbers of this step, if it is one to be evaluated, else none."""
+        return self._run() if self._every > 0 and self._job.step % self._every == 0 else {}
+
+    def at_end(self) -> dict[str, float]:
+        """Those of the last step, unless it has been evaluated already."""
+        wanted = (self._every > 0 or self._at_start) and self._job.step > 0
+        return self._run() if wanted and self._evaluated != self._job.step else {}
+
+    def _run(self) -> dict[str, float]:
+        self._evaluated = self._job.step
+        found = evaluate(self._job, self._sample)
+        if found:
+            self._job.tracker.log(self._job.step, found)
+        return found
 
 
 def evaluate(job: Job, sample: Generate | None = None) -> dict[str, float]:

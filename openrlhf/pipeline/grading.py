@@ -18,15 +18,21 @@ def grade(job: Job, groups: Sequence[RolloutGroup]) -> list[RolloutGroup]:
 
     A sample of several segments is judged by its last one, which holds the end of the story. A score that is not
     finite leaves its sample without a verdict. Without reward models the groups stay as they are.
+
+    Raises:
+        UngradedAbort: too many samples in a row have no verdict (reward.abort_after).
     """
     waiting = [rollout for group in groups for rollout in group.rollouts if is_pending(rollout) and rollout.segments]
     if job.cluster.reward is None or not waiting:
         return list(groups)
     outcomes = dict(zip([r.sample_id for r in waiting], map(_outcome, _scores(job, waiting)), strict=True))
-    return [
+    graded = [
         replace(group, rollouts=tuple(replace(r, outcome=outcomes.get(r.sample_id, r.outcome)) for r in group.rollouts))
         for group in groups
     ]
+    for group in graded:
+        job.verdicts.see(group)
+    return graded
 
 
 def _scores(job: Job, rollouts: Sequence[Rollout]) -> list[float]:

@@ -10,6 +10,7 @@ from openrlhf.data.loader import PromptLoader
 from openrlhf.data.prompts import PromptSet
 from openrlhf.pipeline.clock import PhaseClock
 from openrlhf.pipeline.length import RunLength
+from openrlhf.pipeline.verdicts import VerdictWatch
 from openrlhf.rl.kl import KLController
 from openrlhf.rl.running_normaliser import RunningNormaliser
 from openrlhf.track.tracker import RunTracker
@@ -29,10 +30,12 @@ class Job:
     eval_prompts: PromptSet | None = None
     normaliser: RunningNormaliser | None = None  # None: rewards keep their scale
     cut_prompts: frozenset[int] = frozenset()  # ids of the prompts that are too long and lose their beginning
+    verdicts: VerdictWatch = field(default_factory=VerdictWatch)
     clock: PhaseClock = field(default_factory=PhaseClock)
     step: int = 0  # finished steps: rollout batches trained on
     version: int = 0  # of the policy's weights, one more after each update
     draws: int = 0  # prompts drawn so far by the asynchronous sampler
+    redrawn: set[tuple[int, int]] = field(default_factory=set)  # (episode, prompt) that it drew once more as too old
 
     def state_dict(self) -> dict[str, Any]:
         """Everything outside the worker processes that a resumed run needs."""
@@ -40,6 +43,7 @@ class Job:
             "step": self.step,
             "version": self.version,
             "draws": self.draws,
+            "redrawn": sorted(self.redrawn),
             "loader": self.loader.state_dict(),
             "ledger": self.ledger.state_dict(),
             "kl": self.kl.state_dict(),
@@ -49,6 +53,7 @@ class Job:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.step, self.version, self.draws = state["step"], state["version"], state["draws"]
+        self.redrawn = {(episode, prompt_id) for episode, prompt_id in state["redrawn"]}
         self.loader.load_state_dict(state["loader"])
         self.ledger.load_state_dict(state["ledger"])
         self.kl.load_state_dict(state["kl"])

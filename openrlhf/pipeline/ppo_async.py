@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from openrlhf.pipeline import stages
 from openrlhf.pipeline.checkpoint import saving
-from openrlhf.pipeline.evaluate import evaluate
+from openrlhf.pipeline.evaluate import Evaluations
 from openrlhf.pipeline.job import Job
-from openrlhf.pipeline.ppo_sync import is_evaluation_due
 from openrlhf.pipeline.report import StepReport, write_down
 from openrlhf.pipeline.sampler import Sampler
 from openrlhf.pipeline.work_buffer import Waiting
@@ -26,18 +25,16 @@ def train(job: Job, waiting: Sequence[Waiting] = ()) -> None:
     lost = job.ledger.recover((group.episode, group.prompt_id) for group in waiting)
     redraw = [(episode, job.loader.prompt(prompt_id)) for episode, prompt_id in lost]
     with Sampler(job, waiting, redraw) as sampler, saving(job, sampler.snapshot) as checkpoints:
-        if job.config.eval.at_start and job.step == 0:
-            job.tracker.log(job.step, evaluate(job, sampler.evaluate))
+        evaluations = Evaluations(job, sampler.evaluate)
+        evaluations.at_start()
         while job.step < job.length.steps and (batch := sampler.take()) is not None:
             report = StepReport(metrics=batch.metrics, groups=batch.groups)
             stages.judge(job, report)
             kept = stages.keep(job, report.groups, report)
-            experience = stages.make_experience(job, kept)
+            experience = stages.make_experience(job, kept, report)
             with checkpoints.updating():
                 stages.learn(job, experience, report)
                 sampler.settle(batch.taken, kept)
                 write_down(job, kept, experience, report)
-            evaluation = evaluate(job, sampler.evaluate) if is_evaluation_due(job) else {}
-            if evaluation:
-                job.tracker.log(job.step, evaluation)
-            checkpoints.after_step(evaluation)
+            checkpoints.after_step(evaluations.after_step())
+        checkpoints.after_step(evaluations.at_end())

@@ -14,11 +14,13 @@ from openrlhf.data.ledger import PromptLedger
 from openrlhf.data.loader import PromptLoader
 from openrlhf.pipeline import ppo_async, ppo_sync
 from openrlhf.pipeline.check import check_inputs
-from openrlhf.pipeline.checkpoint import resume
+from openrlhf.pipeline.checkpoint import begin
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.length import run_length
 from openrlhf.pipeline.spec import cluster_spec
-from openrlhf.pipeline.stages import export, push
+from openrlhf.pipeline.stages import export
+from openrlhf.pipeline.verdicts import VerdictWatch
+from openrlhf.pipeline.weights import push
 from openrlhf.rl.kl import make_kl_controller
 from openrlhf.rl.running_normaliser import RunningNormaliser
 from openrlhf.track.errors import TrackError
@@ -61,8 +63,9 @@ def run(config: PPOConfig) -> None:
             eval_prompts=inputs.eval_prompts,
             normaliser=RunningNormaliser() if config.reward.normalize_enable else None,
             cut_prompts=inputs.cut,
+            verdicts=VerdictWatch(config.reward.abort_after),
         )
-        waiting = resume(job) if config.ckpt.load_enable else None
+        waiting = begin(job)
         if waiting is not None:
             push(job)
         if config.train.async_enable:

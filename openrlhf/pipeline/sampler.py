@@ -15,30 +15,23 @@ One lock guards the books: loader, ledger, buffer. Only this thread calls the en
 
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from openrlhf.cluster.specs import GroupRequest
 from openrlhf.data.ledger import PromptState
 from openrlhf.pipeline.clock import IdleClock
+from openrlhf.pipeline.collect import take_group
+from openrlhf.pipeline.evaluate import EvaluationInFlight
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.snapshot import Snapshot
 from openrlhf.pipeline.stages import group_requests, training_params
-from openrlhf.pipeline.work_buffer import Batch, Waiting, WorkBuffer
+from openrlhf.pipeline.weights import revive
+from openrlhf.pipeline.work_buffer import Batch, Waiting, WorkBuffer, staleness_metrics
 from openrlhf.rl.filtering import apply_dynamic_filter
 from openrlhf.types import Prompt, RolloutGroup, Status
 
 _POLL = 0.2  # seconds that the thread looks at the engines before it looks at the books again
-
-
-@dataclass(slots=True)
-class _Evaluation:
-    """Requests of an evaluation and the groups that have come back."""
-
-    requests: Sequence[GroupRequest]
-    submitted: bool = False
-    groups: dict[str, RolloutGroup] = field(default_factory=dict)
 
 
 class Sampler:
@@ -53,13 +46,12 @@ class Sampler:
         self._capacity = train.async_queue_size * rollout.batch_size + oversampled
         self._buffer = WorkBuffer(waiting)
         self._redraw = list(redraw)  # (episode, prompt) to generate before the loader is asked for more
-        self._redrawn: set[tuple[int, int]] = set()
         self._in_flight: dict[str, tuple[int, Prompt]] = {}  # by group id
         self._dropped: list[RolloutGroup] = []
         self._stale = 0
         self._training = False  # the training loop has a batch of the step that is not finished yet
         self._last_take = time.monotonic()
-        self._evaluation: _Evaluation | None = None
+        self._evaluation: EvaluationInFlight | None = None
         self._failure: BaseException | None = None
         self._stopping = False
         self._idle = IdleClock()
@@ -84,12 +76,8 @@ class Sampler:
         start = time.monotonic()
         with self._books:
             self._training = False
-            while True:
-                self._check()
-                self._discard_stale()
-                if len(self._buffer) >= self._batch_size or self._exhausted():
-                    break
-                self._books.wait(_POLL)
+        self._wait_until(self._has_batch)
+        with self._books:
             depth = len(self._buffer)
             taken = self._buffer.take(self._batch_size)
             dropped, self._dropped = self._dropped, []
@@ -111,11 +99,10 @@ class Sampler:
     def evaluate(self, requests: Sequence[GroupRequest]) -> list[RolloutGroup]:
         """Run requests beside the training samples; groups in the order of the requests."""
         with self._books:
-            self._evaluation = evaluation = _Evaluation(requests)
+            self._evaluation = evaluation = EvaluationInFlight(requests)
             self._books.notify_all()
-            while len(evaluation.groups) < len(requests):
-                self._check()
-                self._books.wait(_POLL)
+        self._wait_until(lambda: len(evaluation.groups) == len(requests))
+        with self._books:
             self._evaluation = None
         return [evaluation.groups[request.group_id] for request in requests]
 
@@ -123,6 +110,16 @@ class Sampler:
         """The job's books and the finished groups, of one moment."""
         with self._books:
             return Snapshot(self._job.state_dict(), self._buffer.waiting())
+
+    def _wait_until(self, done: Callable[[], bool]) -> None:
+        """The training loop waits here, the policy at rest; engines that were replaced get its weights meanwhile."""
+        while True:
+            revive(self._job)
+            with self._books:
+                self._check()
+                if done():
+                    return
+                self._books.wait(_POLL)
 
     def _run(self) -> None:
         try:
@@ -162,10 +159,9 @@ class Sampler:
 
     def _receive(self) -> None:
         """Book the next finished group, if one finishes soon."""
-        result = self._job.cluster.engines.next_group(within=_POLL)
-        if result is None:
+        group = take_group(self._job, _POLL)
+        if group is None:
             return
-        group: RolloutGroup = result.group
         with self._books:
             if group.group_id not in self._in_flight:
                 if self._evaluation is not None:
@@ -206,8 +202,10 @@ class Sampler:
             return True
         return self._has_room() and bool(self._redraw or not self._job.loader.finished)
 
-    def _exhausted(self) -> bool:
-        return not self._in_flight and not self._wants_work()
+    def _has_batch(self) -> bool:
+        """A whole batch of groups that are not too old, or all that will ever be."""
+        self._discard_stale()
+        return len(self._buffer) >= self._batch_size or not (self._in_flight or self._wants_work())
 
     def _discard_stale(self) -> None:
         bound = self._job.config.train.max_staleness
@@ -217,8 +215,8 @@ class Sampler:
             key = waiting.episode, waiting.prompt_id
             self._stale += 1
             self._move(*key, PromptState.STALE)
-            if key not in self._redrawn:
-                self._redrawn.add(key)
+            if key not in self._job.redrawn:
+                self._job.redrawn.add(key)
                 self._move(*key, PromptState.DRAWN)
                 self._redraw.append((waiting.episode, waiting.group.rollouts[0].prompt))
             self._books.notify_all()
@@ -233,14 +231,10 @@ class Sampler:
             raise RuntimeError("the sampler has ended")
 
     def _metrics(self, taken: Sequence[Waiting], depth: int, waited: float) -> dict[str, float]:
-        staleness = [waiting.staleness(self._job.version) for waiting in taken]
         stale, self._stale = self._stale, 0
         now, idle = time.monotonic(), self._idle.lap()
         lap, self._last_take = max(now - self._last_take, 1e-9), now
-        return {
-            "async/staleness_mean": sum(staleness) / max(1, len(staleness)),
-            "async/staleness_max": float(max(staleness, default=0)),
-            "async/mixed_rate": sum(waiting.mixed_rate() for waiting in taken) / max(1, len(taken)),
+        return staleness_metrics(taken, self._job.version) | {
             "async/stale_groups": float(stale),
             "async/queue_depth": float(depth),
             "async/trainer_idle_seconds": waited,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from openrlhf.cluster.specs import GroupRequest
 from openrlhf.data.ledger import PromptState
+from openrlhf.pipeline.collect import next_group
 from openrlhf.pipeline.job import Job
 from openrlhf.rl.filtering import apply_dynamic_filter
 from openrlhf.types import Prompt, RolloutGroup, Status
@@ -60,9 +61,9 @@ def move(job: Job, prompts: Sequence[Prompt], state: PromptState) -> None:
 
 def _take(job: Job, everything: bool) -> Iterator[RolloutGroup]:
     """The next finished group, or all that are in flight."""
-    yield job.cluster.engines.next_group().group
+    yield next_group(job)
     while everything and job.cluster.engines.in_flight:
-        yield job.cluster.engines.next_group().group
+        yield next_group(job)
 
 
 def _settle(job: Job, group: RolloutGroup) -> bool:

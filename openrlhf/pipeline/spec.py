@@ -110,4 +110,5 @@ def _engine(config: PPOConfig) -> EngineSpec:
         sync_timeout=config.cluster.sync_timeout,
         partial_rollout=config.train.partial_rollout_enable,
         agent_func_path=config.train.agent_func_path,
+        env=config.env,
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from openrlhf.cluster.specs import GroupRequest
-from openrlhf.cluster.weights import push_weights
 from openrlhf.config.outputs import critic_folder
 from openrlhf.data.ledger import PromptState
 from openrlhf.pipeline.batching import MicroBatchLimit, dispatch
+from openrlhf.pipeline.collect import next_group
 from openrlhf.pipeline.grading import grade
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.length import response_limit
@@ -18,12 +18,14 @@ from openrlhf.pipeline.report import StepReport
 from openrlhf.pipeline.sampling import move, sample_dynamically
 from openrlhf.pipeline.sleep import engines_awake, model_awake
 from openrlhf.pipeline.update import update_critic, update_policy
+from openrlhf.pipeline.weights import push
 from openrlhf.rl.advantages.compute import compute_advantages
 from openrlhf.rl.advantages.registry import estimator
 from openrlhf.rl.filtering import apply_dynamic_filter, apply_ungraded_policy
 from openrlhf.rl.metrics import finalize, rollout_metrics
 from openrlhf.rl.packing import collate
 from openrlhf.rl.shaping import shape_rewards
+from openrlhf.rl.stale_tokens import mask_stale_tokens
 from openrlhf.rollout.seeds import sample_seed
 from openrlhf.types import Experience, Prompt, RolloutGroup, SamplingParams
 
@@ -97,8 +99,9 @@ def group_requests(
 
 def generate(job: Job, requests: Sequence[GroupRequest]) -> list[RolloutGroup]:
     """Run the requests on engines that are awake; groups in the order of the requests."""
-    results = job.cluster.engines.generate(requests, paused=job.config.train.full_determinism_enable)
-    by_id = {result.group.group_id: result.group for result in results}
+    job.cluster.engines.submit(requests, paused=job.config.train.full_determinism_enable)
+    groups = [next_group(job) for _ in requests]
+    by_id = {group.group_id: group for group in groups}
     return [by_id[request.group_id] for request in requests]
 
 
@@ -121,12 +124,14 @@ def keep(job: Job, groups: Sequence[RolloutGroup], report: StepReport) -> list[R
     return result.kept
 
 
-def make_experience(job: Job, groups: Sequence[RolloutGroup]) -> Experience | None:
+def make_experience(job: Job, groups: Sequence[RolloutGroup], report: StepReport) -> Experience | None:
     """One padded batch with the logprobs and values that the advantages and the losses need; None for no groups."""
     if not groups:
         return None
     with job.clock.phase("make_experience"):
         experience = collate(groups)
+        if job.config.train.mask_stale_tokens and job.config.train.async_enable:
+            report.metrics["async/masked_token_rate"] = mask_stale_tokens(experience)
         limit = MicroBatchLimit.for_scoring(job.config.rollout, job.config.train, job.config.ds)
         rows = range(len(experience))
         cluster = job.cluster
@@ -196,20 +201,6 @@ def sync(job: Job, report: StepReport) -> None:
     if report.policy_trained:
         job.version += 1
         push(job)
-
-
-def push(job: Job) -> None:
-    """Give every engine the policy's current weights, which are those of `job.version`."""
-    if job.config.vllm.enable_sleep:
-        job.cluster.engines.wake(("weights",))
-    with job.clock.phase("broadcast"), model_awake(job, job.cluster.policy):
-        push_weights(
-            job.cluster.policy,
-            job.cluster.engines,
-            job.version,
-            job.config.vllm.sync_backend or "shm",
-            job.config.cluster,
-        )
 
 
 def settle(job: Job, kept: Sequence[RolloutGroup], report: StepReport) -> None:

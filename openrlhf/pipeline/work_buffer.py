@@ -1,7 +1,7 @@
 """Finished groups that wait for training: first in, first out, and none older than a bound."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from openrlhf.types import RolloutGroup
@@ -35,6 +35,16 @@ class Waiting:
             if own:
                 found.append((min(own), max(own)))
         return found
+
+
+def staleness_metrics(taken: Sequence[Waiting], version: int) -> dict[str, float]:
+    """How old the groups of a batch are for the policy `version`: async/staleness_mean, staleness_max, mixed_rate."""
+    staleness = [waiting.staleness(version) for waiting in taken]
+    return {
+        "async/staleness_mean": sum(staleness) / max(1, len(staleness)),
+        "async/staleness_max": float(max(staleness, default=0)),
+        "async/mixed_rate": sum(waiting.mixed_rate() for waiting in taken) / max(1, len(taken)),
+    }
 
 
 @dataclass(slots=True)

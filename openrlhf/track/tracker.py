@@ -7,7 +7,8 @@
 and, where the logger asks for them, TensorBoard events and a W&B run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 
 from openrlhf.config.run import LoggerConfig
 from openrlhf.track.console import ConsoleProgress, is_evaluation
+from openrlhf.track.errors import TrackError
 from openrlhf.track.metrics_file import MetricsFile
 from openrlhf.track.reward_curve import draw_reward_curve
 from openrlhf.track.rollout_store import RolloutStore, TrainedSamples
@@ -53,16 +55,32 @@ class RunTracker:
         """Write the metrics of one step; a second call for the same step (its evaluation) adds to it.
 
         metrics.jsonl gets every step, the other destinations every `logger.logging_steps`-th and every evaluation.
+
+        Raises:
+            TrackError: the disk refused.
         """
-        self._open_metrics().write(step, metrics)
+        with self._written():
+            self._open_metrics().write(step, metrics)
         self._step = step
         if step % self._every == 0 or is_evaluation(metrics):
             for writer in self._writers:
                 writer.write(step, metrics)
 
+    def say(self, line: str) -> None:
+        """Show a line on the console."""
+        self._console.say(line)
+
     def store_rollouts(self, step: int, groups: Sequence[RolloutGroup], trained: TrainedSamples) -> None:
         """Keep a few samples of the step, `logger.num_rollouts_stored` at most, with what training added to them."""
-        self._rollouts.write(step, groups, trained)
+        with self._written():
+            self._rollouts.write(step, groups, trained)
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TrackError(f"run folder {self._folder}: {error.strerror or error}") from error
 
     def _open_metrics(self) -> MetricsFile:
         if self._metrics is None:

@@ -73,21 +73,25 @@ class TrainedModel:
         self._backend.wake()
 
     def save(self, folder: Path | str) -> None:
-        """Write what a resumed run needs: weights, optimiser, schedule position, random generators."""
-        self._backend.save(folder, {"optimiser_steps": self.optimiser_steps, "random": _random_state()})
+        """Write what a resumed run needs: weights, optimiser, schedule position, and each rank's random generators."""
+        self._backend.save(folder, {"optimiser_steps": self.optimiser_steps})
+        torch.save(_random_state(), self._random_file(folder))
 
     def load(self, folder: Path | str) -> None:
         """Continue from what `save` wrote.
 
         Raises:
-            FileNotFoundError: there is no checkpoint in `folder`.
+            FileNotFoundError: there is no checkpoint in `folder`, or none of this rank.
         """
         state = self._backend.load(folder)
         self.optimiser_steps = state["optimiser_steps"]
-        _set_random_state(state["random"])
+        _set_random_state(torch.load(self._random_file(folder), weights_only=False))
 
     def close(self) -> None:
         self._backend.close()
+
+    def _random_file(self, folder: Path | str) -> Path:
+        return Path(folder) / f"random_rank_{self._rank}.pt"
 
     def _step(self) -> dict[str, MetricSum]:
         """Step the optimiser on the gradient that has been accumulated.

@@ -22,6 +22,7 @@ from openrlhf.train.context import WorkerContext
 from openrlhf.train.deepspeed.build import skip_shm_comm
 from openrlhf.train.deepspeed.config import scoring_config, training_config
 from openrlhf.train.deepspeed.gather import Slices, gathered_weights
+from openrlhf.train.deepspeed.saving import PatientWriter
 
 _TAG = "trainer"  # subfolder of a checkpoint
 
@@ -64,6 +65,10 @@ class DeepSpeedTrainBackend:
         self._engine, *_ = deepspeed.initialize(
             model=runner or model, optimizer=optimizer, config=config, dist_init_required=False
         )
+        self._writer = PatientWriter(self._engine.checkpoint_engine)
+        self._engine.checkpoint_engine = self._writer
+        # Scripts that turn a checkpoint into weights: `hf/` holds them already, and rank 0 would fail alone at this.
+        self._engine._copy_recovery_script = lambda save_path: None
         self._optimizer = optimizer
         self._slices = Slices(model, self._sharded, context.rank, context.world_size)
         self._asleep = False
@@ -127,8 +132,15 @@ class DeepSpeedTrainBackend:
         self._asleep = False
 
     def save(self, folder: Path | str, extra: dict[str, Any]) -> None:
-        """Write weights, optimiser and `extra` (plain values) to `folder`. Collective."""
-        self._engine.save_checkpoint(str(folder), tag=_TAG, client_state=extra)
+        """Write weights, optimiser and `extra` (plain values) to `folder`. Collective.
+
+        Raises:
+            OSError, RuntimeError: this rank's disk refused; the other ranks finish.
+        """
+        self._writer.refused = None
+        self._engine.save_checkpoint(str(folder), tag=_TAG, client_state=extra, save_latest=False)
+        if self._writer.refused is not None:
+            raise self._writer.refused
 
     def load(self, folder: Path | str) -> dict[str, Any]:
         """Read what `save` wrote and return its `extra`. Collective.

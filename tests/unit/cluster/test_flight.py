@@ -9,7 +9,7 @@ from openrlhf.cluster.flight import Flight
 
 @pytest.fixture
 def answers(monkeypatch):
-    """answers["ref"] = value or exception; refs without an answer never finish. `asked` gets every time limit."""
+    """answers["ref"] = value; refs without an answer never finish. `asked` gets every time limit."""
     known: dict[str, object] = {}
     asked: list[float] = []
 
@@ -27,24 +27,40 @@ def answers(monkeypatch):
 
 def test_calls_come_back_as_they_are_answered_and_more_may_join(answers):
     known, _ = answers
-    calls = Flight("rollout")
-    calls.add("a", "engine 0", 60)
-    calls.add("b", "engine 1", 60)
+    calls = Flight()
+    calls.add("a", "engine 0", "rollout", 60)
+    calls.add("b", "engine 1", "rollout", 60)
     known["b"] = 2
-    assert calls.next() == ("b", (2, "engine 1", "rollout"))
-    calls.add("c", "engine 1", 60)
-    known["c"], known["a"] = 3, 1
-    assert calls.next()[0] == "c"
+    assert calls.ready() == "b"
+    assert calls.take("b") == (2, "engine 1", "rollout")
+    calls.add("c", "engine 1", "load the model", 60)
+    known["c"] = 3
+    assert calls.ready() == "c"
+    assert calls.take("c") == (3, "engine 1", "load the model")
     assert len(calls) == 1
-    assert calls.next()[0] == "a"
-    assert len(calls) == 0
+
+
+def test_what_was_dropped_is_neither_waited_for_nor_answered(answers):
+    known, _ = answers
+    calls = Flight()
+    calls.add("a", "engine 0", "rollout", 60)
+    calls.add("b", "engine 1", "rollout", 60)
+    calls.drop(["a", "never added"])
+    known["a"] = 1
+    assert calls.ready(within=0.5) is None
+    with pytest.raises(KeyError):
+        calls.take("a")
+
+
+def test_nothing_in_flight_is_nothing_to_wait_for(answers):
+    assert Flight().ready() is None
 
 
 def test_the_first_deadline_counts_and_names_its_peer(answers):
     _, asked = answers
-    calls = Flight("rollout")
-    calls.add("a", "engine 0", 60)  # second 0: until 60
-    calls.add("b", "engine 1", 5)  # second 1: until 6
+    calls = Flight()
+    calls.add("a", "engine 0", "rollout", 60)  # second 0: until 60
+    calls.add("b", "engine 1", "rollout", 5)  # second 1: until 6
     with pytest.raises(PeerTimeout, match="engine 1 did not finish 'rollout' within 5 s"):
-        calls.next()  # second 2
+        calls.ready()  # second 2
     assert asked == [4]

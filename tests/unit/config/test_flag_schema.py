@@ -82,6 +82,8 @@ def test_our_own_flags():
         "cluster.train_timeout",
         "cluster.sync_timeout",
         "cluster.collective_timeout",
+        "vllm.max_restarts",
+        "train.mask_stale_tokens",
         "device",
     } | {path for path in flags() if path.startswith("env.")}
 

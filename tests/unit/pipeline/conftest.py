@@ -13,9 +13,10 @@ from openrlhf.config.schema import nest
 from openrlhf.data.ledger import PromptLedger
 from openrlhf.data.loader import PromptLoader
 from openrlhf.data.prompts import PromptSet
-from openrlhf.pipeline import stages
+from openrlhf.pipeline import weights
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.length import run_length
+from openrlhf.pipeline.verdicts import VerdictWatch
 from openrlhf.rl.kl import make_kl_controller
 from openrlhf.rl.running_normaliser import RunningNormaliser
 from openrlhf.track.tracker import RunTracker
@@ -76,11 +77,13 @@ def rig(tmp_path, monkeypatch) -> Callable[..., Rig]:
         engines, policy = FakeEngineGroup(reward, log), FakeModelGroup(log)
         reference = FakeModelGroup(log, "reference") if config.algo.kl.init_coef > 0 else None
 
-        def push(policy: Any, engines: FakeEngineGroup, version: int, backend: str, cluster: Any) -> None:
-            log.append(f"push {version} by {backend}")
-            engines.version = version
+        def push(
+            policy: Any, engines: FakeEngineGroup, version: int, backend: str, cluster: Any, only_stale: bool
+        ) -> None:
+            log.append(f"push {version} by {backend}" + (" to the stale" if only_stale else ""))
+            engines.version, engines.stale = version, False
 
-        monkeypatch.setattr(stages, "push_weights", push)
+        monkeypatch.setattr(weights, "push_weights", push)
         job = Job(
             config=config,
             cluster=Cluster(policy, reference, engines, critic, reward_models),  # type: ignore[arg-type]
@@ -91,6 +94,7 @@ def rig(tmp_path, monkeypatch) -> Callable[..., Rig]:
             length=length,
             eval_prompts=eval_prompts,
             normaliser=RunningNormaliser() if config.reward.normalize_enable else None,
+            verdicts=VerdictWatch(config.reward.abort_after),
         )
         return Rig(job, engines, policy, critic, log)
 

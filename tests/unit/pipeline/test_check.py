@@ -90,3 +90,23 @@ def test_a_blend_of_very_uneven_shares_is_refused_at_once(flags, tmp_path):
     with pytest.raises(ConfigError, match="are drawn from 1003"):
         check(flags | changes)
     assert len(check(flags | changes | {"data.max_samples": 50}).prompts) == 50
+
+
+def test_an_unknown_environment_is_refused_with_the_known_ones(flags, tmp_path):
+    (tmp_path / "prompts.jsonl").write_text('{"input": "a", "env_func": "chess"}\n')
+    with pytest.raises(ConfigError) as caught:
+        check(flags)
+    (line,) = caught.value.problems
+    assert "is called 'chess'" in line
+    assert "math_tir_async" in line
+
+
+def test_flags_of_episodes_without_any_are_told(flags, tmp_path, caplog):
+    changes = {"env.code.rounds": 3, "env.server": "http://here"}
+    check(flags | changes)
+    (line,) = caplog.messages
+    assert line == "--env.code.rounds: no effect, since no prompt names an environment (env_func)"
+    caplog.clear()
+    (tmp_path / "prompts.jsonl").write_text('{"input": "a", "env_func": "math_tir_async"}\n')
+    check(flags | changes | {"env.code.port": 1})
+    assert caplog.messages == []

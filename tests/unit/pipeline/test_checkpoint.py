@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from openrlhf.pipeline import ppo_sync, stages
+from openrlhf.pipeline import evaluate, stages
 from openrlhf.pipeline.checkpoint import resume
 from openrlhf.pipeline.checkpoint_store import CheckpointError, CheckpointStore
 from openrlhf.pipeline.ppo_sync import train
@@ -128,9 +128,8 @@ def test_a_termination_waits_for_the_end_of_the_update(saving_rig, store, monkey
 
 def test_the_best_evaluation_is_kept_with_its_own_weights(saving_rig, store, monkeypatch):
     scores = iter([0.5, 0.9, 0.7, 0.6, 0.8])
-    monkeypatch.setattr(ppo_sync, "is_evaluation_due", lambda job: True)
-    monkeypatch.setattr(ppo_sync, "evaluate", lambda job: {"eval_default_pass1": next(scores)})
-    train(saving_rig({"ckpt.save_steps": 5, "ckpt.max_num": 1}, prompts=10).job)
+    monkeypatch.setattr(evaluate, "evaluate", lambda job, sample: {"eval_default_pass1": next(scores)})
+    train(saving_rig({"ckpt.save_steps": 5, "ckpt.max_num": 1, "eval.steps": 1}, prompts=10).job)
     # Saved at 1 (the first is the best so far), 2 (better) and 5 (due); one may stay, but best and newest always do.
     assert [(found.step, found.metric) for found in store.all()] == [(2, 0.9), (5, 0.8)]
     assert (store.best().folder / "actor" / "steps").read_text() == "2"
