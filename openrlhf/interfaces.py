@@ -38,6 +38,10 @@ class Executor(Protocol):
         images: Sequence[Any] | None = None,
     ) -> Trajectory: ...
 
+    async def close(self) -> None:
+        """The engine shuts down; give back what the executor opened."""
+        ...
+
 
 class RewardSource(Protocol):
     """Scores one finished sample. A missing verdict is an UNGRADED outcome; RewardError means the run must stop."""

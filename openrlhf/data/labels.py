@@ -70,3 +70,14 @@ def require_encodable(text: str) -> str:
         except UnicodeEncodeError as error:
             raise ValueError(f"character {error.start + 1} is half of a surrogate pair") from error
     return text
+
+
+def label_names(label: str) -> dict[str, str]:
+    """`task` and `env_func` of a label that is a JSON object; {} for any other label."""
+    if not label.lstrip().startswith("{"):
+        return {}
+    try:
+        fields = json.loads(label)
+    except (ValueError, RecursionError):
+        return {}
+    return {key: fields[key] for key in ("task", "env_func") if isinstance(fields.get(key), str) and fields[key]}

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, overload
@@ -10,7 +10,7 @@ from typing import Any, overload
 from openrlhf.config.data import DataConfig
 from openrlhf.config.rollout import EvalConfig
 from openrlhf.data.errors import DataError
-from openrlhf.data.labels import label_text
+from openrlhf.data.labels import label_names, label_text
 from openrlhf.data.rows import Row
 from openrlhf.data.source import load_rows
 from openrlhf.data.template import make_renderer
@@ -66,7 +66,8 @@ def build_prompts(
 ) -> PromptSet:
     """Read, check and render a prompt set; every row is checked here, before any model is loaded.
 
-    Columns `datasource`, `task` and `env_func` are taken along where they exist. Raises DataError in one line.
+    Columns `datasource`, `task` and `env_func` are taken along where they exist; a label that is a JSON object may name
+    the last two as well. Raises DataError in one line.
     """
     renderer = make_renderer(tokenizer, apply_chat_template, input_template)
     rows = load_rows(
@@ -81,14 +82,7 @@ def build_prompts(
     made: dict[int, Prompt] = {}  # interleaving repeats rows of the smaller sets
     prompts = []
     for position, row in enumerate(rows):
-        prompt = made.get(id(row)) or Prompt(
-            prompt_id=position,
-            text=renderer(row, input_key),
-            label=label_text(row, label_key),
-            datasource=_name(row, "datasource") or "default",
-            task=_name(row, "task"),
-            env_func=_name(row, "env_func"),
-        )
+        prompt = made.get(id(row)) or _prompt(row, position, renderer(row, input_key), label_text(row, label_key))
         made[id(row)] = prompt
         prompts.append(replace(prompt, prompt_id=position))
     return PromptSet(prompts)
@@ -129,5 +123,21 @@ def evaluation_prompts(evaluation: EvalConfig, data: DataConfig, tokenizer: Any 
     )
 
 
-def _name(row: Row, key: str) -> str | None:
-    return label_text(row, key) or None
+def _prompt(row: Row, position: int, text: str, label: str) -> Prompt:
+    named = label_names(label)
+    return Prompt(
+        prompt_id=position,
+        text=text,
+        label=label,
+        datasource=_name(row, "datasource", {}) or "default",
+        task=_name(row, "task", named),
+        env_func=_name(row, "env_func", named),
+    )
+
+
+def _name(row: Row, key: str, named: Mapping[str, str]) -> str | None:
+    """What a column, or the label, says; DataError where both do and differ."""
+    column, label = label_text(row, key) or None, named.get(key)
+    if column is not None and label is not None and column != label:
+        raise DataError(f"{row.where}: {key} is {column!r}, but {label!r} in the label; leave one of them out")
+    return column or label

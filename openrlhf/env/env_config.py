@@ -3,7 +3,7 @@
 A value makes the executor of an environment's episodes: it is called once in every engine's process, with the
 `--env.*` flags, and what it returns serves all samples of that engine, many at once.
 
-    def make_my_env(env: EnvConfig) -> Executor:      # interfaces.Executor: async execute(...) -> Trajectory
+    def make_my_env(env: EnvConfig) -> Executor:      # interfaces.Executor: async execute(...) -> Trajectory, close()
         return MyExecutor(env.my_section)
 
 An executor that returns a trajectory without an outcome leaves the verdict to the task's reward (`reward_config.py`),
@@ -12,7 +12,7 @@ and tells it what it counted in `Trajectory.facts`. An exception in it leaves th
 Functions of the older form, `(url, headers, idx, request, tokenizer, use_reward)`, may stand here too (`legacy.py`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from openrlhf.config.env import EnvConfig
@@ -34,10 +34,18 @@ def check_environment(name: str) -> None:
         raise unknown("environment (env_func; openrlhf/env/env_config.py)", name, ENV_GENERATE_CONFIG)
 
 
-def make_environments(names: Iterable[str], env: EnvConfig) -> dict[str, Executor]:
-    """The executors of these environments. EnvError for a name that none has."""
-    made = {}
-    for name in names:
+def environments_of(env: EnvConfig) -> Callable[[str], Executor]:
+    """A function from a name to its executor. Names of one thing share its executor, and so the limits inside.
+
+    It raises EnvError for a name that no environment has, and where one cannot be used on this machine.
+    """
+    made: dict[Any, Executor] = {}
+
+    def executor(name: str) -> Executor:
         check_environment(name)
-        made[name] = ENV_GENERATE_CONFIG[name](env)
-    return made
+        entry = ENV_GENERATE_CONFIG[name]
+        if entry not in made:
+            made[entry] = entry(env)
+        return made[entry]
+
+    return executor

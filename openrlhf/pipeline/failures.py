@@ -4,6 +4,7 @@ from torch.distributed import DistNetworkError
 
 from openrlhf.cluster.errors import ClusterError
 from openrlhf.data.errors import DataError
+from openrlhf.env.errors import EnvError
 from openrlhf.models.errors import ModelError
 from openrlhf.pipeline.checkpoint_store import CheckpointError
 from openrlhf.reward.errors import RewardError
@@ -19,6 +20,7 @@ EXPECTED_FAILURES: tuple[type[BaseException], ...] = (
     RewardError,
     UngradedAbort,
     AgentError,
+    EnvError,
     EngineDead,
     GenerationError,
     TrackError,

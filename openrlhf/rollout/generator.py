@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from openrlhf.env.errors import EnvError
 from openrlhf.interfaces import Executor, LLMEngine, RewardSource
 from openrlhf.reward.errors import RewardError
 from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.clock import BusyClock
+from openrlhf.rollout.environments import Environments, LimitedEngine
 from openrlhf.rollout.errors import AgentReturnError, EngineDead, GenerationError
 from openrlhf.rollout.failures import FailureLog
 from openrlhf.types import (
@@ -30,7 +32,7 @@ from openrlhf.types import (
     Trajectory,
 )
 
-STOPS_THE_RUN = (RewardError, EngineDead, GenerationError)
+STOPS_THE_RUN = (RewardError, EngineDead, GenerationError, EnvError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,13 @@ class RolloutGenerator:
         tokenizer: Any,
         max_length: int,
         tolerate_failures: bool = False,
+        environments: Environments | None = None,
+        max_generations: int | None = None,
     ) -> None:
         """`max_length`: tokens of prompt and response together. `reward` None: the executor gives every outcome.
+
+        A prompt that names an environment runs in it instead of in `executor`; all of these episodes together ask the
+        engine at most `max_generations` things at the same time.
 
         `tolerate_failures`: an exception in the executor leaves its sample ungraded instead of ending the run; meant
         for agents of users. Errors of the reward source and of the engine end the run either way.
@@ -72,6 +79,8 @@ class RolloutGenerator:
         self._tokenizer = tokenizer
         self._max_length = max_length
         self._tolerate_failures = tolerate_failures
+        self._environments = environments
+        self._limited = engine if max_generations is None else LimitedEngine(engine, max_generations)
         self._generating = BusyClock()
         self._scoring = BusyClock()
         self.failures = FailureLog()
@@ -123,6 +132,8 @@ class RolloutGenerator:
         generated = time.monotonic()
         query, response = self._texts(trajectory.segments)
         outcome = trajectory.outcome or await self._score(query, prompt, response)
+        if trajectory.facts:
+            outcome = dataclasses.replace(outcome, extra_logs={**trajectory.facts, **outcome.extra_logs})
         rollout = Rollout(
             group_id=group_id,
             sample_id=sample_id,
@@ -137,26 +148,34 @@ class RolloutGenerator:
 
     async def _execute(self, prompt: Prompt, sampling: SamplingParams) -> Trajectory:
         """Run the executor; a tolerated failure becomes a trajectory without segments, ungraded."""
+        where = type(self._executor).__name__
         try:
-            trajectory = await self._executor.execute(
-                prompt.text,
-                prompt.label,
-                sampling,
-                self._max_length,
-                self._tokenizer,
-                self._engine,
-                images=prompt.images or None,
-            )
-            if not isinstance(trajectory, Trajectory):
-                name, kind = type(self._executor).__name__, type(trajectory).__name__
-                raise AgentReturnError(f"{name}.execute returned a {kind}; expected a Trajectory")
+            if prompt.env_func is None or self._environments is None:
+                return await self._run(self._executor, self._engine, prompt, sampling)
+            where = f"environment {prompt.env_func}"
+            async with self._environments.episode(prompt.env_func) as executor:
+                return await self._run(executor, self._limited, prompt, sampling)
         except STOPS_THE_RUN:
             raise
         except Exception as error:
-            if not self._tolerate_failures:
+            if not self._tolerate_failures and prompt.env_func is None:
                 raise
-            reason = self.failures.record(type(self._executor).__name__, error)
+            reason = self.failures.record(where, error)
             return Trajectory(segments=(), truncated=False, outcome=RewardOutcome.ungraded(reason))
+
+    async def _run(self, executor: Executor, engine: LLMEngine, prompt: Prompt, sampling: SamplingParams) -> Trajectory:
+        trajectory = await executor.execute(
+            prompt.text,
+            prompt.label,
+            sampling,
+            self._max_length,
+            self._tokenizer,
+            engine,
+            images=prompt.images or None,
+        )
+        if not isinstance(trajectory, Trajectory):
+            name, kind = type(executor).__name__, type(trajectory).__name__
+            raise AgentReturnError(f"{name}.execute returned a {kind}; expected a Trajectory")
         return trajectory
 
     async def _score(self, query: str, prompt: Prompt, response: str) -> RewardOutcome:

@@ -7,7 +7,7 @@ import pytest
 
 from openrlhf.data.errors import DataError
 from openrlhf.data.json_reader import read_json
-from openrlhf.data.labels import label_text
+from openrlhf.data.labels import label_names, label_text
 from openrlhf.data.rows import Row
 
 
@@ -82,3 +82,22 @@ def test_json_values_that_are_not_json_are_refused_as_labels(tmp_path, literal):
     path.write_text(f'{{"label": {literal}}}\n')
     with pytest.raises(DataError, match=r"rows.jsonl:1: 'label': "):
         label_text(read_json(path, frozenset({"label"})).rows[0], "label")
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        (
+            '{"uuid": "7", "env_func": "there", "task": "math"}',
+            {"env_func": "there", "task": "math"},
+        ),
+        (' {"task": "kk"}', {"task": "kk"}),
+        ('{"task": 3, "env_func": ""}', {}),
+        ("{1, 2}", {}),
+        ('["task"]', {}),
+        ("42", {}),
+        ("", {}),
+    ],
+)
+def test_a_label_may_name_task_and_environment(label, expected):
+    assert label_names(label) == expected

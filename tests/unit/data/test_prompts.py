@@ -129,3 +129,21 @@ def test_the_fingerprint_tells_sets_apart():
         [Prompt(0, "a1", ""), Prompt(1, "b", "2")],  # the same letters, cut elsewhere
     ]
     assert len({base.fingerprint, *(PromptSet(rows).fingerprint for rows in others)}) == 7
+
+
+def test_task_and_environment_come_from_a_column_or_from_the_label(tmp_path):
+    label = {"uuid": "7", "env_func": "math_tir_async", "task": "math_tir"}
+    rows = [
+        {"input": "a", "label": json.dumps(label)},
+        {"input": "b", "label": json.dumps({"env_func": "math_tir_async"}), "task": "math_tir"},
+        {"input": "c", "label": label, "task": "math_tir", "env_func": "math_tir_async"},
+        {"input": "d", "label": "42"},
+    ]
+    prompts = build_prompts(_write(tmp_path / "rows.jsonl", rows), label_key="label")
+    assert [(p.task, p.env_func) for p in prompts] == [("math_tir", "math_tir_async")] * 3 + [(None, None)]
+
+
+def test_a_column_that_contradicts_the_label_is_refused(tmp_path):
+    rows = [{"input": "a", "label": json.dumps({"task": "math"}), "task": "kk"}]
+    with pytest.raises(DataError, match="task is 'kk', but 'math' in the label"):
+        build_prompts(_write(tmp_path / "rows.jsonl", rows), label_key="label")

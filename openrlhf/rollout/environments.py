@@ -1,0 +1,49 @@
+"""The environments of a run's prompts: made when the first prompt of theirs comes, bounded for the whole process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from openrlhf.interfaces import Executor, LLMEngine
+from openrlhf.types import Completion, SamplingParams
+
+
+class LimitedEngine:
+    """An LLMEngine in front of another one, which gets at most so many requests at the same time."""
+
+    def __init__(self, engine: LLMEngine, most: int) -> None:
+        self._engine = engine
+        self._places = asyncio.Semaphore(most)
+
+    async def generate(
+        self, prompt_token_ids: Sequence[int], sampling_params: SamplingParams, images: Sequence[Any] | None = None
+    ) -> Completion:
+        async with self._places:
+            return await self._engine.generate(prompt_token_ids, sampling_params, images)
+
+
+class Environments:
+    """Executors by the name that a prompt's `env_func` says."""
+
+    def __init__(self, make: Callable[[str], Executor], max_episodes: int | None = None) -> None:
+        """`make`: the executor of a name. `max_episodes`: at the same time, of all environments together."""
+        self._make = make
+        self._executors: dict[str, Executor] = {}
+        self._places = None if max_episodes is None else asyncio.Semaphore(max_episodes)
+
+    @asynccontextmanager
+    async def episode(self, name: str) -> AsyncIterator[Executor]:
+        """The executor of an environment, once there is a place for one more episode."""
+        if name not in self._executors:
+            self._executors[name] = self._make(name)
+        if self._places is None:
+            yield self._executors[name]
+            return
+        async with self._places:
+            yield self._executors[name]
+
+    async def close(self) -> None:
+        for executor in {id(executor): executor for executor in self._executors.values()}.values():
+            await executor.close()
+        self._executors = {}

@@ -1,0 +1,108 @@
+"""Prompts that name an environment run in it, as many at once as the process may run, and leave their verdict to the
+reward."""
+
+import asyncio
+
+import pytest
+
+from openrlhf.rollout.environments import Environments
+from openrlhf.rollout.generator import RolloutGenerator
+from openrlhf.rollout.single_turn import SingleTurnExecutor
+from openrlhf.types import Prompt, RewardOutcome, SamplingParams, Status, Trajectory
+from tests.fakes import FakeTokenizer, ScriptedEngine, ScriptedReward, completion
+
+PLAIN = Prompt(prompt_id=1, text="ab", label="42")
+THERE = Prompt(prompt_id=2, text="ab", label="42", env_func="there")
+
+
+class Counting(SingleTurnExecutor):
+    """Says how many of its episodes overlapped, and gives facts."""
+
+    def __init__(self, name: str = "there") -> None:
+        self.name = name
+        self.most_at_once = self.active = self.closed = 0
+
+    async def execute(self, prompt, label, *args, **kwargs) -> Trajectory:
+        self.active += 1
+        self.most_at_once = max(self.most_at_once, self.active)
+        try:
+            trajectory = await super().execute(prompt, label, *args, **kwargs)
+            await asyncio.sleep(0)
+        finally:
+            self.active -= 1
+        if self.name == "broken":
+            raise KeyError("no such puzzle")
+        return Trajectory(trajectory.segments, trajectory.truncated, facts={"code_runs": 3.0})
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def generator(executor: Counting, engine: ScriptedEngine, **limits: int) -> tuple[RolloutGenerator, list[str]]:
+    made: list[str] = []
+
+    def make(name: str) -> Counting:
+        made.append(name)
+        return executor
+
+    reward = ScriptedReward(lambda query, prompt, response: RewardOutcome(1.0, 1.0, extra_logs={"length": 2.0}))
+    environments = Environments(make, limits.pop("max_episodes", None))
+    return (
+        RolloutGenerator(
+            engine, SingleTurnExecutor(), reward, FakeTokenizer(), 50, environments=environments, **limits
+        ),
+        made,
+    )
+
+
+async def run(generator: RolloutGenerator, prompt: Prompt, n: int = 1) -> list:
+    result = await generator.run_group(prompt, "g", n, SamplingParams(max_tokens=8), [None] * n)
+    return list(result.group.rollouts)
+
+
+async def test_the_prompt_decides_and_facts_join_the_logs_of_the_verdict():
+    executor = Counting()
+    runner, made = generator(executor, ScriptedEngine(lambda call: completion("x")))
+    (plain,) = await run(runner, PLAIN)
+    assert (made, plain.outcome.extra_logs) == ([], {"length": 2.0})
+    (there,) = await run(runner, THERE)
+    await run(runner, THERE)
+    assert made == ["there"]  # once for all samples
+    assert there.outcome.extra_logs == {"code_runs": 3.0, "length": 2.0}
+    assert there.outcome.reward == 1.0
+
+
+async def test_episodes_and_generations_are_bounded_for_the_whole_process():
+    executor, engine = Counting(), ScriptedEngine(lambda call: completion("x"))
+    runner, _ = generator(executor, engine, max_episodes=5, max_generations=2)
+    await asyncio.gather(*(run(runner, THERE, n=6) for _ in range(4)))
+    assert (executor.most_at_once, engine.most_at_once) == (5, 2)
+    engine.most_at_once = 0
+    await run(runner, PLAIN, n=6)
+    assert engine.most_at_once == 6  # single responses are no episodes
+
+
+async def test_an_environment_that_raises_leaves_its_sample_without_a_verdict():
+    runner, _ = generator(Counting("broken"), ScriptedEngine(lambda call: completion("x")))
+    (rollout,) = await run(runner, THERE)
+    assert rollout.outcome.status is Status.UNGRADED
+    assert "environment there raised KeyError" in rollout.outcome.reason
+
+
+async def test_an_executor_under_two_names_is_closed_once():
+    executor = Counting()
+    environments = Environments(lambda name: executor)
+    for name in ("one", "two"):
+        async with environments.episode(name) as given:
+            assert given is executor
+    await environments.close()
+    assert executor.closed == 1
+
+
+async def test_an_environment_that_cannot_be_made_fails_its_sample():
+    def refuse(name: str) -> Counting:
+        raise ValueError(f"no {name}")
+
+    with pytest.raises(ValueError, match="no there"):
+        async with Environments(refuse).episode("there"):
+            pass
