@@ -2,8 +2,14 @@
 BIN := .venv/bin
 # Everything below runs the tools of .venv, also in the scripts it calls.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Without compiled files every process of every test parses the whole tree again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup quickstart test test-all check lint types unit docs-check docs bench clean
+# The unit tests in two halves of about the same length, each in one process: two workers would both collect all.
+HALF := tests/unit/rl tests/unit/train tests/unit/models tests/unit/pipeline tests/unit/reward tests/unit/cluster
+OTHER_HALF := tests/unit $(HALF:%=--ignore=%)
+
+.PHONY: help setup quickstart test test-all check lint types unit unit-half unit-other-half docs-check docs bench soak clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -15,7 +21,7 @@ quickstart: setup  ## train SmolLM2-135M on a small task and score it before and
 	@examples/quickstart/run.sh
 
 test: setup  ## unit, contract and integration tests (real Ray, vLLM, DeepSpeed, bubblewrap and podman)
-	pytest -q -n 2 -m "not slow and not gpu" tests/unit
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 unit
 	pytest -q -m "not slow and not gpu" --ignore=tests/unit tests
 
 test-all: setup  ## everything, the long proofs too; keeps what they print in docs/proofs
@@ -23,8 +29,8 @@ test-all: setup  ## everything, the long proofs too; keeps what they print in do
 	KEEP_PROOFS=yes bash -o pipefail -c 'pytest -q -rA tests 2>&1 | tee runs/test-all.txt'
 	@tail -n 400 runs/test-all.txt | grep -E '^(PASSED|FAILED|ERROR|=)' > docs/proofs/test-all.txt
 
-check: setup  ## ruff, types, docs, architecture, unit tests: no engine; two minutes on two slow cores
-	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint types docs-check unit
+check: setup  ## ruff, types, docs, architecture, unit tests: no engine; a minute
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 unit types docs-check lint
 
 lint:
 	ruff check .
@@ -34,8 +40,13 @@ types:
 	mypy openrlhf deepgym tools examples/quickstart
 	mypy --explicit-package-bases deepgym/envs/*/verifier.py
 
-unit:
-	pytest -q -n 2 tests/unit
+unit: unit-half unit-other-half
+
+unit-half:
+	pytest -q $(HALF)
+
+unit-other-half:
+	pytest -q $(OTHER_HALF)
 
 docs: setup  ## write docs/reference/cli.md from the configuration schema
 	python3 -m openrlhf.config.reference --write

@@ -79,6 +79,7 @@ def modules_named_by(node: ast.AST, path: Path) -> Iterator[str]:
         yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+@cache
 def imports_of(path: Path) -> set[str]:
     return {name for node in ast.walk(tree_of(path)) for name in modules_named_by(node, path)}
 
@@ -138,10 +139,15 @@ def loaded_at_import(start: Path) -> set[str]:
         if path in seen:
             continue
         seen.add(path)
-        for name in eager_imports(tree_of(path), path):
+        for name in eager_imports_of(path):
             packages.add(name.split(".")[0])
             todo += files_of(name)
     return packages
+
+
+@cache
+def eager_imports_of(path: Path) -> frozenset[str]:
+    return frozenset(eager_imports(tree_of(path), path))
 
 
 def eager_imports(node: ast.AST, path: Path) -> Iterator[str]:

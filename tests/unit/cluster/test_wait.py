@@ -60,6 +60,21 @@ def test_a_dead_peer_is_named(answers):
     assert isinstance(caught.value, ClusterError)
 
 
+def test_a_rank_that_felt_a_neighbours_death_does_not_hide_it(answers):
+    answers["a"] = RayTaskError("f", "traceback", RuntimeError("Connection closed by peer"))
+    answers["b"] = RayActorError(None, "The actor died.")
+    with pytest.raises(PeerDied, match=r"policy rank 1 died during 'train step': The actor died\.") as caught:
+        wait.gather({"a": "policy rank 0", "b": "policy rank 1"}, "train step", 1)
+    assert "Connection closed" in str(caught.value.__cause__)
+
+
+def test_a_rank_that_fails_alone_keeps_its_own_error(answers):
+    answers["a"] = RayTaskError("f", "traceback", RuntimeError("no kernel for this"))
+    answers["b"] = 1
+    with pytest.raises(RuntimeError, match="no kernel for this"):
+        wait.gather({"a": "policy rank 0", "b": "policy rank 1"}, "train step", 1)
+
+
 def test_first_line_is_never_empty():
     assert first_line(ValueError("\n  one\ntwo")) == "one"
     assert first_line(TimeoutError()) == "TimeoutError"

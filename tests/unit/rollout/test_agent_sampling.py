@@ -37,15 +37,3 @@ def test_an_unknown_name_is_refused(given):
     (name,) = given
     with pytest.raises(AgentReturnError, match=f"sampling_params with {name}; known: temperature, top_p"):
         adopt(CURRENT, given, "step")
-
-
-@pytest.mark.slow  # imports vLLM
-def test_vllms_own_class_is_taken():
-    from vllm import SamplingParams as VllmSamplingParams
-
-    adopted = adopt(CURRENT, VllmSamplingParams(temperature=0.5, max_tokens=4, stop=["END"], logprobs=1), "step")
-    assert adopted == SamplingParams(
-        temperature=0.5, max_tokens=4, stop=("END",), include_stop_str_in_output=False, seed=None
-    )
-    with pytest.raises(AgentReturnError, match=r"vLLM sampling_params with top_k=5; known"):
-        adopt(CURRENT, VllmSamplingParams(top_k=5), "step")

@@ -1,0 +1,1 @@
+from tests.one_thread import one_thread  # noqa: F401
