@@ -3,6 +3,8 @@
 from typing import Literal
 
 from openrlhf.config.base import Section
+from openrlhf.config.terms import TermsConfig
+from openrlhf.config.verifier import VerifierConfig
 
 
 class CodeConfig(Section):
@@ -47,3 +49,5 @@ class EnvConfig(Section):
     server: str | None = None
     """That address itself, instead of proxy_file."""
     code: CodeConfig = CodeConfig()
+    verifier: VerifierConfig = VerifierConfig()
+    terms: TermsConfig = TermsConfig()

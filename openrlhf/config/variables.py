@@ -22,9 +22,26 @@ VARIABLES: dict[str, str] = {
     "MAX_COMPILE_RETRIES": "env.code.max_retries",
     "COMPILE_SERVER_PORT": "env.code.port",
     "MULTITURN_CODE_MERGE": "env.code.merge_rounds",
+    "MATH_VERIFY_SERVER_PORT": "env.verifier.math_port",
+    "MATH_SERVER": "env.verifier.math_url",
+    "MATH_KEY": "env.verifier.math_key",
+    "MATH_FAIL_SCORE": "env.verifier.math_fail_score",
+    "USE_MODEL_REWARD": "env.verifier.judge_enable",
+    "XVERIFY_MATH_MODEL_SERVER_PORT": "env.verifier.judge_port",
+    "USE_FORMAT_REWARD": "env.terms.format_enable",
+    "USE_TIR_FORMAT_LOOSE": "env.terms.format_loose",
+    "OVER_LONG_REWARD": "env.terms.overlong_enable",
+    "QUALITY_REWARD": "env.terms.quality_enable",
+    "USE_SHORTCUT_REWARD": "env.terms.shortcut_enable",
+    "CONDITIONAL_TOOL_REWARD": "env.terms.tool_bonus",
+    "PATTERN_REWARD": "env.terms.pattern_bonus",
+    "CODE_EXECTION_REWARD": "env.terms.code_errors_enable",
     "OPENRLHF_ASYNC_QUEUE_SIZE": "train.async_queue_size",
     "NCCL_TIMEOUT": "cluster.collective_timeout",
 }
+
+
+_NUMBER = Flag("", "float", 1, (), False, 0.0, "")
 
 
 def with_variables(config: PPOConfig, environ: Mapping[str, str]) -> tuple[PPOConfig, list[str], list[str]]:
@@ -54,6 +71,8 @@ def _read(flag: Flag, text: str) -> tuple[object, str | None]:
     """(value, fault) of a variable's text."""
     if flag.kind == "bool":
         truth = Given(flag.path, (text,), text).truth()
+        if truth is None and check_words(_NUMBER, [text]) is None:  # switches of older scripts: on above 0
+            truth = float(text) > 0
         return truth, None if truth is not None else "no truth value; write yes or no"
     fault = check_words(flag, [text])
     if fault:

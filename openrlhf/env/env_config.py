@@ -17,6 +17,7 @@ from typing import Any
 
 from openrlhf.config.env import EnvConfig
 from openrlhf.env.errors import unknown
+from openrlhf.env.legacy import LegacyExecutor, is_generate
 from openrlhf.env.math_tir.executor import math_tir
 from openrlhf.interfaces import Executor
 
@@ -45,7 +46,7 @@ def environments_of(env: EnvConfig) -> Callable[[str], Executor]:
         check_environment(name)
         entry = ENV_GENERATE_CONFIG[name]
         if entry not in made:
-            made[entry] = entry(env)
+            made[entry] = LegacyExecutor(name, entry, env) if is_generate(entry) else entry(env)
         return made[entry]
 
     return executor

@@ -54,6 +54,12 @@ def test_switches_say_yes_or_no(text, expected):
     assert (config.env.code.merge_rounds, problems) == (expected, [])
 
 
+@pytest.mark.parametrize(("text", "expected"), [("0.1", True), ("0", False), ("-1", False), ("0.0", False)])
+def test_switches_of_older_scripts_are_numbers(text, expected):
+    config, _, problems = with_variables(PPOConfig(), {"OVER_LONG_REWARD": text, "PATTERN_REWARD": "0.5"})
+    assert (config.env.terms.overlong_enable, config.env.terms.pattern_bonus, problems) == (expected, 0.5, [])
+
+
 def test_what_is_no_value_is_a_problem_that_names_variable_and_flag(problems):
     lines = problems(environ={"CODE_CONCURRENT": "many", "MULTITURN_CODE_MERGE": "perhaps", "ENV_ITER_NUM": "-1"})
     assert any(line.startswith("CODE_CONCURRENT=many: 'many' is no whole number") for line in lines)

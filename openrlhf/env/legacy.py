@@ -1,0 +1,200 @@
+"""Functions in the form of older versions, made to fit today's registries. This is the only place that knows that form.
+
+    reward     (prompt, response, label, finish_reason, pad_token, code_exection_nums, code_exection_errors, max_tokens,
+               stop_tokens) -> {name: [number]}; any of these parameters, by name, plain or async
+    filter     exp_filter(exp, sample, args): exp is None, or {"base_ppl": number} where it is known; args is None
+    generate   async (url, headers, idx, request, tokenizer, use_reward)
+               -> (idx, Output) | request (go on with it) | None (try again)
+
+`url` of a generate function is the engine: `await url(token_ids, **changes)` gives a `Completion`; `changes` are fields
+of `SamplingParams`.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from openrlhf.config.env import EnvConfig
+from openrlhf.env.errors import EnvError
+from openrlhf.env.label import read_label
+from openrlhf.env.task import FilterSample, TaskSample
+from openrlhf.env.terms.code_use import ERRORS, RUNS
+from openrlhf.env.tools import TaskTools
+from openrlhf.interfaces import LLMEngine
+from openrlhf.types import Completion, SamplingParams, Segment, Trajectory
+
+STOPS = ("User:", "Human:", "Assistant:", "</answer>")
+
+
+def parameters(function: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def task_reward(name: str, function: Callable[..., Any]) -> Callable[[TaskSample, TaskTools], Any]:
+    """A reward of today's form, `(sample, tools)`, as it is; one of the older form wrapped.
+
+    EnvError for a function that is neither.
+    """
+    wanted = parameters(function)
+    if len(wanted) == 2:
+        return function
+    known = set(_reward_arguments(TaskSample("", "", {}, "stop", 0, 0)))
+    if not wanted or not set(wanted) <= known:
+        raise EnvError(
+            f"task {name}: its reward takes ({', '.join(wanted)}); expected (sample, tools), or parameters among "
+            f"{', '.join(sorted(known))}"
+        )
+
+    async def adapted(sample: TaskSample, tools: TaskTools) -> Any:
+        arguments = _reward_arguments(sample)
+        answer = function(**{name: arguments[name] for name in wanted})
+        return await answer if inspect.isawaitable(answer) else answer
+
+    return adapted
+
+
+def _reward_arguments(sample: TaskSample) -> dict[str, Any]:
+    return {
+        "prompt": sample.prompt,
+        "response": sample.response,
+        "label": dict(sample.label),
+        "finish_reason": sample.finish_reason,
+        "pad_token": sample.eos,
+        "code_exection_nums": sample.fact(RUNS),
+        "code_exection_errors": sample.fact(ERRORS),
+        "max_tokens": sample.max_tokens,
+        "stop_tokens": [*STOPS, *([sample.eos] if sample.eos else [])],
+    }
+
+
+def task_filter(name: str, function: Callable[..., Any]) -> Callable[[FilterSample], bool]:
+    """A filter of today's form, `(sample)`, as it is; `(exp, sample, args)` wrapped. EnvError for any other."""
+    count = len(parameters(function))
+    if count not in (1, 3):
+        raise EnvError(f"filter {name}: takes {count} parameters; expected (sample), or (exp, sample, args)")
+    if count == 1:
+        return lambda sample: bool(function(sample))
+
+    def adapted(sample: FilterSample) -> bool:
+        known = None if sample.base_perplexity is None else {"base_ppl": sample.base_perplexity}
+        return bool(function(known, sample, None))
+
+    return adapted
+
+
+@dataclass
+class Request:
+    """One sample on its way. A generate function may change it, put more into `state`, and return it to go on."""
+
+    prompts: list[str]
+    prompt_token_ids: list[int]
+    label: dict[str, Any]
+    max_tokens: int
+    temperature: float
+    top_p: float
+    state: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A finished response: what the policy sampled (`action_mask` 1) and what the environment added (0)."""
+
+    token_ids: Sequence[int]
+    action_mask: Sequence[int]
+    log_probs: Sequence[float]  # 0 where action_mask is 0
+    finish_reason: str  # "stop" or "length"
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+
+def is_generate(function: Callable[..., Any]) -> bool:
+    """Whether it is a generate function of the older form."""
+    return {"idx", "request", "tokenizer"} <= set(parameters(function))
+
+
+class LegacyExecutor:
+    """Runs a generate function; implements interfaces.Executor."""
+
+    def __init__(self, name: str, function: Callable[..., Any], env: EnvConfig) -> None:
+        self._name = name
+        self._function = function
+        self._tries = env.max_retries + 1
+
+    async def execute(
+        self,
+        prompt: str,
+        label: str,
+        sampling_params: SamplingParams,
+        max_length: int,
+        hf_tokenizer: Any,
+        llm_engine: LLMEngine,
+        images: Sequence[Any] | None = None,
+    ) -> Trajectory:
+        """Call the function until it gives an output. RuntimeError where it does not within the tries."""
+        ids = [int(token) for token in hf_tokenizer(prompt, add_special_tokens=False)["input_ids"]]
+        limit = max_length - 1 if sampling_params.max_tokens is None else sampling_params.max_tokens
+        ids = ids[-(max_length - limit) :] if sampling_params.max_tokens is not None else ids[-limit:]
+        engine = _Engine(llm_engine, sampling_params, max_length)
+        fresh = Request(
+            [prompt],
+            ids,
+            dict(read_label(label)),
+            min(limit, max_length - len(ids)),
+            sampling_params.temperature,
+            sampling_params.top_p,
+        )
+        request = dataclasses.replace(fresh, prompt_token_ids=ids.copy(), state={})
+        for _ in range(self._tries):
+            answer = await self._function(engine, {}, 0, request, hf_tokenizer, use_reward=False)
+            if isinstance(answer, Request):
+                request = answer
+            elif answer is None:
+                engine.completions.clear()
+                request = dataclasses.replace(fresh, prompt_token_ids=ids.copy(), state={})
+            else:
+                return self._trajectory(ids, answer[1], engine.completions)
+        raise RuntimeError(f"environment {self._name}: no output after {self._tries} calls")
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def _trajectory(self, prompt: list[int], output: Any, completions: list[Completion]) -> Trajectory:
+        if not isinstance(output, Output):
+            raise TypeError(f"environment {self._name}: gave a {type(output).__name__}; expected legacy.Output")
+        actions = np.concatenate([np.zeros(len(prompt), bool), np.asarray(output.action_mask, dtype=bool)])
+        versions = np.full(len(actions), -1, dtype=np.int32)
+        sampled = [completion.policy_versions for completion in completions]
+        known = np.concatenate(sampled) if sampled else np.zeros(0, np.int32)
+        # Where the function left sampled tokens out nobody knows which weights made which: the oldest stands for all.
+        versions[actions] = known if len(known) == actions.sum() else known.min(initial=np.iinfo(np.int32).max)
+        segment = Segment(
+            token_ids=np.asarray([*prompt, *output.token_ids], dtype=np.int64),
+            action_mask=actions,
+            loss_mask=actions.copy(),
+            logprobs=np.concatenate([np.zeros(len(prompt), np.float32), np.asarray(output.log_probs, np.float32)]),
+            policy_versions=versions,
+        )
+        return Trajectory((segment,), output.finish_reason == "length", facts=output.facts)
+
+
+class _Engine:
+    """The engine as a generate function calls it."""
+
+    def __init__(self, engine: LLMEngine, sampling: SamplingParams, max_length: int) -> None:
+        self._engine = engine
+        self._sampling = sampling
+        self._max_length = max_length
+        self.completions: list[Completion] = []
+
+    async def __call__(self, token_ids: Sequence[int], **changes: Any) -> Completion:
+        sampling = dataclasses.replace(self._sampling, **changes)
+        room = self._max_length - len(token_ids)
+        limit = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
+        completion = await self._engine.generate(token_ids, dataclasses.replace(sampling, max_tokens=limit))
+        if completion.finish_reason == "aborted":
+            raise RuntimeError("generation aborted")
+        self.completions.append(completion)
+        return completion

@@ -1,0 +1,1 @@
+"""Logic puzzles: knights and knaves, zebra puzzles."""

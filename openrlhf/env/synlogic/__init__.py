@@ -1,0 +1,1 @@
+"""Puzzles whose answers reasoning-gym checks."""

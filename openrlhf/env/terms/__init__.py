@@ -1,0 +1,1 @@
+"""Terms of task rewards that need no verifier: format, length, repetition, words, use of code."""

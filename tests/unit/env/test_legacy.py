@@ -1,0 +1,92 @@
+"""Functions in the older form."""
+
+import numpy as np
+import pytest
+
+from openrlhf.config.env import EnvConfig
+from openrlhf.env.errors import EnvError
+from openrlhf.env.legacy import LegacyExecutor, Output, Request, is_generate, task_filter, task_reward
+from openrlhf.types import SamplingParams
+from tests.fakes import FakeTokenizer, ScriptedEngine, completion
+from tests.unit.env.samples import filter_sample, task_sample, tools
+
+
+async def old_reward(prompt, response, label, finish_reason, pad_token, code_exection_nums, max_tokens, stop_tokens):
+    return {
+        "rewards": [float(label["gold_ans"] in response)],
+        "seen": [finish_reason, pad_token, code_exection_nums, max_tokens, stop_tokens],
+    }
+
+
+async def test_a_reward_of_the_older_form_gets_its_arguments_by_name():
+    reward = task_reward("old", old_reward)
+    answer = await reward(task_sample("it is 7", facts={"code_runs": 3}), tools())
+    assert answer["rewards"] == [1.0]
+    assert answer["seen"][:4] == ["stop", "<eos>", 3, 1000]
+    assert "<eos>" in answer["seen"][4]
+
+
+async def test_a_plain_function_will_do():
+    reward = task_reward("old", lambda response, label, finish_reason: {"rewards": [0.5]})
+    assert await reward(task_sample("x"), tools()) == {"rewards": [0.5]}
+
+
+def test_a_reward_of_no_known_form_is_refused():
+    with pytest.raises(EnvError, match=r"\(sample, tools\)"):
+        task_reward("odd", lambda a, b, c: {})
+
+
+def test_filters_of_both_forms():
+    seen = []
+
+    def old(exp, sample, args):
+        seen.append((exp, sample.score, args))
+        return 1
+
+    assert task_filter("x_exp_filter_fn", old)(filter_sample(0.5)) is True
+    assert task_filter("x_exp_filter_fn", old)(filter_sample(0.5, base_perplexity=6.0)) is True
+    assert seen == [(None, 0.5, None), ({"base_ppl": 6.0}, 0.5, None)]
+    assert task_filter("x", lambda sample: sample.score > 0)(filter_sample(0.5)) is True
+    with pytest.raises(EnvError, match="takes 2 parameters"):
+        task_filter("x", lambda a, b: 0)
+
+
+async def generate(url, headers, idx, request, tokenizer, use_reward=True):
+    """Two turns, `ab` each, with `>` between them; goes on through its request."""
+    done = request.state.setdefault("done", {"ids": [], "mask": [], "log_probs": []})
+    answer = await url([*request.prompt_token_ids, *done["ids"]], max_tokens=2)
+    done["ids"] += answer.token_ids.tolist()
+    done["mask"] += [1] * len(answer.token_ids)
+    done["log_probs"] += answer.logprobs.tolist()
+    if len(done["ids"]) > 4:
+        return idx, Output(done["ids"], done["mask"], done["log_probs"], "stop", {"code_runs": 1})
+    done["ids"].append(ord(">"))
+    done["mask"].append(0)
+    done["log_probs"].append(0.0)
+    return request
+
+
+async def test_a_generate_function_becomes_a_trajectory():
+    assert is_generate(generate)
+    engine = ScriptedEngine(lambda call: completion("ab", eos=False, version=len(engine.calls)))
+    executor = LegacyExecutor("old", generate, EnvConfig())
+    trajectory = await executor.execute("Q", "{}", SamplingParams(max_tokens=8), 20, FakeTokenizer(), engine)
+    (segment,) = trajectory.segments
+    assert "".join(map(chr, segment.token_ids)) == "Qab>ab"
+    assert segment.action_mask.tolist() == [False, True, True, False, True, True]
+    assert segment.policy_versions.tolist() == [-1, 1, 1, -1, 2, 2]
+    np.testing.assert_allclose(segment.logprobs, [0, -0.5, -1, 0, -0.5, -1])
+    assert (trajectory.outcome, trajectory.truncated, trajectory.facts) == (None, False, {"code_runs": 1})
+    assert [len(call.prompt_token_ids) for call in engine.calls] == [1, 4]
+
+
+async def test_none_is_tried_again_and_not_for_ever():
+    async def never(url, headers, idx, request, tokenizer, use_reward=True):
+        calls.append(request)
+
+    calls: list[Request] = []
+    executor = LegacyExecutor("old", never, EnvConfig(max_retries=2))
+    engine = ScriptedEngine(lambda call: completion("a"))
+    with pytest.raises(RuntimeError, match="environment old: no output after 3 calls"):
+        await executor.execute("Q", "", SamplingParams(max_tokens=8), 20, FakeTokenizer(), engine)
+    assert len({id(request) for request in calls}) == 3  # a fresh one each time
