@@ -203,6 +203,7 @@ class EngineActor:
 
     async def start(self, spec: EngineSpec, index: int) -> None:
         from openrlhf.env.env_config import environments_of
+        from openrlhf.env.task_rewards import TaskRewards
         from openrlhf.models.tokenizer import load_tokenizer
         from openrlhf.reward.make import make_reward
         from openrlhf.rollout.environments import Environments
@@ -219,7 +220,8 @@ class EngineActor:
         self._executor = make_executor(spec.agent_func_path)
         self._environments = Environments(environments_of(spec.env), spec.env.max_episodes)
         self._in_environments = 0  # samples since the last release
-        self._reward = None if self._is_agent else make_reward(spec.reward)
+        self._reward = make_reward(spec.reward) if spec.reward.is_given and not self._is_agent else None
+        self._tasks = TaskRewards(spec.env, tokenizer)
         self._engine = VllmEngine(
             VllmEngineArgs(
                 model_path=spec.model_name_or_path,
@@ -242,6 +244,7 @@ class EngineActor:
             tolerate_failures=self._is_agent,
             environments=self._environments,
             max_generations=spec.env.max_generations,
+            tasks=self._tasks,
         )
 
     async def run_group(self, request: GroupRequest) -> Any:
@@ -278,6 +281,7 @@ class EngineActor:
     async def shutdown(self) -> None:
         await self._executor.close()
         await self._environments.close()
+        await self._tasks.close()
         if self._reward is not None:
             await self._reward.close()
         self._engine.shutdown()

@@ -183,12 +183,7 @@ def _reward(draft: Draft) -> None:
         return
     url = reward.remote_url or ""
     sources = (url,) if url and is_file(_local(draft, url)) else reward.sources
-    if not sources:
-        for_eval = ", and --eval.dataset needs it too" if draft.config.eval.dataset else ""
-        if reward.model_name_or_path is None:
-            draft.problem(
-                f"--reward.remote_url is missing: a Python file with reward_func, or an http address{for_eval}"
-            )
+    if not sources:  # prompts may name tasks that grade them; that shows when they are read
         return
     if reward.models:
         draft.problem(

@@ -41,6 +41,11 @@ class RewardConfig(Section):
     """GPUs per node that hold the reward model; on CPU, processes per node. None: as many as the actor."""
 
     @property
+    def is_given(self) -> bool:
+        """Whether a source of rewards is named."""
+        return bool(self.sources or self.models)
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The comma list of `model_name_or_path`, split. Empty when it is None."""
         return tuple(part.strip() for part in (self.model_name_or_path or "").split(",") if part.strip())

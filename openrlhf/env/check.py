@@ -1,9 +1,8 @@
-"""Do the tasks and environments that prompts name exist, and can the labels be graded? Asked when data is loaded."""
+"""Do the tasks that prompts name exist, and can they grade the labels? Asked when data is loaded."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from openrlhf.env.env_config import check_environment
 from openrlhf.env.errors import EnvError
 from openrlhf.env.label import read_label
 from openrlhf.env.legacy import task_reward
@@ -35,8 +34,6 @@ def check_prompts(prompts: Iterable[Prompt]) -> None:
 
 
 def _check(prompt: Prompt) -> None:
-    if prompt.env_func is not None:
-        check_environment(prompt.env_func)
     if prompt.task is None:
         return
     check_task(prompt.task)

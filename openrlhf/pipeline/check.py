@@ -17,6 +17,7 @@ from openrlhf.env.errors import EnvError
 from openrlhf.models.errors import ModelError
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
+from openrlhf.pipeline.tasks import check_tasks, with_tasks
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.make import make_reward
 from openrlhf.rollout.errors import AgentError
@@ -57,13 +58,20 @@ def check_inputs(config: PPOConfig) -> Inputs:
     for name in _models(config):
         attempt(lambda name=name: load_config(name))  # type: ignore[misc]  # bound at once
     agent = config.train.agent_func_path
-    attempt(lambda: make_reward(config.reward) if agent is None else load_agent(agent))
+    if agent is not None:
+        attempt(lambda: load_agent(agent))
+    elif config.reward.is_given:
+        attempt(lambda: make_reward(config.reward))
     actor, use_fast = str(config.actor.model_name_or_path), not config.data.disable_fast_tokenizer
     tokenizer = attempt(lambda: load_tokenizer(actor, use_fast=use_fast))
     prompts = eval_prompts = None
     if tokenizer is not None:
         prompts = attempt(lambda: training_prompts(config.data, tokenizer, config.train.seed))
         eval_prompts = attempt(lambda: evaluation_prompts(config.eval, config.data, tokenizer, config.train.seed))
+    prompts = None if prompts is None else with_tasks(prompts, config)
+    eval_prompts = None if eval_prompts is None else with_tasks(eval_prompts, config)
+    if prompts is not None:
+        attempt(lambda: check_tasks(config, prompts, eval_prompts))
     for name in _environments(prompts, eval_prompts):
         attempt(lambda name=name: environments_of(config.env)(name))  # type: ignore[misc]  # bound at once
     if problems or prompts is None:

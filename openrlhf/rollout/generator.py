@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from openrlhf.env.errors import EnvError
+from openrlhf.env.task_rewards import TaskRewards
 from openrlhf.interfaces import Executor, LLMEngine, RewardSource
 from openrlhf.reward.errors import RewardError
 from openrlhf.rollout.agent_sampling import own_copy
@@ -64,11 +65,14 @@ class RolloutGenerator:
         tolerate_failures: bool = False,
         environments: Environments | None = None,
         max_generations: int | None = None,
+        tasks: TaskRewards | None = None,
     ) -> None:
         """`max_length`: tokens of prompt and response together. `reward` None: the executor gives every outcome.
 
         A prompt that names an environment runs in it instead of in `executor`; all of these episodes together ask the
         engine at most `max_generations` things at the same time.
+
+        `tasks` grades the samples of prompts that name a task, wherever the executor gives no outcome.
 
         `tolerate_failures`: an exception in the executor leaves its sample ungraded instead of ending the run; meant
         for agents of users. Errors of the reward source and of the engine end the run either way.
@@ -81,6 +85,7 @@ class RolloutGenerator:
         self._tolerate_failures = tolerate_failures
         self._environments = environments
         self._limited = engine if max_generations is None else LimitedEngine(engine, max_generations)
+        self._tasks = tasks
         self._generating = BusyClock()
         self._scoring = BusyClock()
         self.failures = FailureLog()
@@ -131,7 +136,7 @@ class RolloutGenerator:
             trajectory = await self._execute(prompt, sampling)
         generated = time.monotonic()
         query, response = self._texts(trajectory.segments)
-        outcome = trajectory.outcome or await self._score(query, prompt, response)
+        outcome = trajectory.outcome or await self._score(query, prompt, response, trajectory, sampling)
         if trajectory.facts:
             outcome = dataclasses.replace(outcome, extra_logs={**trajectory.facts, **outcome.extra_logs})
         rollout = Rollout(
@@ -178,7 +183,13 @@ class RolloutGenerator:
             raise AgentReturnError(f"{name}.execute returned a {kind}; expected a Trajectory")
         return trajectory
 
-    async def _score(self, query: str, prompt: Prompt, response: str) -> RewardOutcome:
+    async def _score(
+        self, query: str, prompt: Prompt, response: str, trajectory: Trajectory, sampling: SamplingParams
+    ) -> RewardOutcome:
+        if prompt.task is not None and self._tasks is not None:
+            with self._scoring.running():
+                limit = sampling.max_tokens or self._max_length
+                return await self._tasks.score(prompt, trajectory, response, limit)
         if self._reward is None:
             name = type(self._executor).__name__
             raise RewardError(f"{name} returned a trajectory without an outcome, and this run has no reward source")

@@ -140,7 +140,5 @@ def test_names_are_checked_when_the_data_is_loaded():
     check_prompts([MATH])
     with pytest.raises(EnvError, match=r"prompt 2: no task .*'maths'; known: kk, math, math_tir, synlogic, zebralogic"):
         check_prompts([MATH, Prompt(1, "Q", "7", task="maths")])
-    with pytest.raises(EnvError, match=r"prompt 1: no environment .*'nowhere'; known: .*math_tir_async"):
-        check_prompts([Prompt(0, "Q", env_func="nowhere")])
     with pytest.raises(EnvError, match="prompt 1: tasks math and math_tir: the label holds no 'gold_ans'"):
         check_prompts([Prompt(0, "Q", '{"uuid": "a"}', task="math_tir")])

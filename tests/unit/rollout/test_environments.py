@@ -106,3 +106,27 @@ async def test_an_environment_that_cannot_be_made_fails_its_sample():
     with pytest.raises(ValueError, match="no there"):
         async with Environments(refuse).episode("there"):
             pass
+
+
+class Tasks:
+    """Grades everything 0.25 and remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.seen: list = []
+
+    async def score(self, *given):
+        self.seen.append(given)
+        return RewardOutcome(0.25, 0.25)
+
+
+async def test_a_prompt_that_names_a_task_is_graded_by_it_and_no_other_source():
+    engine = ScriptedEngine(lambda call: completion("xy"))
+    reward, tasks = ScriptedReward(lambda query, prompt, response: RewardOutcome(1.0, 1.0)), Tasks()
+    generator = RolloutGenerator(engine, SingleTurnExecutor(), reward, FakeTokenizer(), 50, tasks=tasks)
+    prompt = Prompt(prompt_id=3, text="ab", label='{"uuid": "a"}', task="math")
+    graded = await run(generator, prompt) + await run(generator, PLAIN)
+    assert [rollout.outcome.reward for rollout in graded] == [0.25, 1.0]
+    ((seen, trajectory, response, limit),) = tasks.seen
+    assert (seen, response, limit) == (prompt, "xy<eos>", 8)
+    assert trajectory.segments == graded[0].segments
+    assert len(reward.calls) == 1

@@ -1,0 +1,83 @@
+"""Which prompts are graded by the task that they name (`openrlhf/env/reward_config.py`), and which by the run's source.
+
+A label that is a JSON object with `uuid`, `env_func` or `task` decides for itself; the task may then stand beside it,
+in a column `task`. Beside any other label such a column counts only where nothing else gives rewards: many data sets
+have a column of that name.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from openrlhf.config.ppo import PPOConfig
+from openrlhf.data.prompts import PromptSet
+from openrlhf.env.check import check_prompts
+from openrlhf.env.filter_config import EXP_FILTER, FILTER_FN_CONFIG
+from openrlhf.env.label import read_label
+from openrlhf.env.reward_config import REWARD_CONFIG
+from openrlhf.reward.errors import RewardError
+from openrlhf.types import Prompt
+
+logger = logging.getLogger(__name__)
+
+_DECIDES = ("uuid", "env_func", "task")
+
+
+def with_tasks(prompts: PromptSet, config: PPOConfig) -> PromptSet:
+    """The prompts, without the tasks that do not count."""
+    if not has_source(config):
+        return prompts
+    settled = [_settled(prompt) for prompt in prompts]
+    left = [old.task for old, new in zip(prompts, settled, strict=True) if old.task != new.task]
+    if any(task in REWARD_CONFIG for task in left):
+        logger.warning(
+            "the column 'task' of %d prompts has no effect: their labels name no task, and %s gives rewards",
+            len(left),
+            _source(config),
+        )
+    return PromptSet(settled) if left else prompts
+
+
+def check_tasks(config: PPOConfig, prompts: PromptSet, eval_prompts: PromptSet | None) -> None:
+    """Look at all names and labels, and whether every sample will get a reward.
+
+    Raises:
+        EnvError: a name that no registry holds, or a label that its task cannot grade.
+        RewardError: prompts that nothing grades.
+    """
+    everything = [*prompts, *(eval_prompts or ())]
+    check_prompts(prompts)
+    check_prompts(eval_prompts or ())
+    nobodys = sum(prompt.task is None and prompt.env_func is None for prompt in everything)
+    if nobodys and not has_source(config):
+        raise RewardError(
+            "--reward.remote_url is missing: a Python file with reward_func, or an http address; "
+            f"{nobodys} of {len(everything)} prompts name no task (docs/tasks.md) that would grade them"
+        )
+    if has_source(config) and all(prompt.task is not None for prompt in everything):
+        logger.warning("%s gives no rewards: every prompt names a task, which grades it", _source(config))
+    _warn_about_filters(config, everything)
+
+
+def has_source(config: PPOConfig) -> bool:
+    """Whether the flags name something that gives rewards."""
+    return config.train.agent_func_path is not None or config.reward.is_given
+
+
+def _source(config: PPOConfig) -> str:
+    if config.train.agent_func_path is not None:
+        return "--train.agent_func_path"
+    return "--reward.model_name_or_path" if config.reward.models else "--reward.remote_url"
+
+
+def _settled(prompt: Prompt) -> Prompt:
+    decides = prompt.task is None or any(key in read_label(prompt.label) for key in _DECIDES)
+    return prompt if decides else replace(prompt, task=None)
+
+
+def _warn_about_filters(config: PPOConfig, prompts: Sequence[Prompt]) -> None:
+    if not config.algo.bad_examples.filter_enable:
+        return
+    without = {str(prompt.task) for prompt in prompts if f"{prompt.task}_{EXP_FILTER}" not in FILTER_FN_CONFIG}
+    if len(without) == len({str(prompt.task) for prompt in prompts}):
+        logger.warning("--algo.bad_examples.filter_enable has no effect: no prompt names a task with filters")
