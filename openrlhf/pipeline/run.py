@@ -68,10 +68,13 @@ def run(config: PPOConfig) -> None:
         waiting = begin(job)
         if waiting is not None:
             push(job)
-        if config.train.async_enable:
-            ppo_async.train(job, waiting or ())
-        else:
-            ppo_sync.train(job)
+        try:
+            if config.train.async_enable:
+                ppo_async.train(job, waiting or ())
+            else:
+                ppo_sync.train(job)
+        finally:
+            tracker.say(f"{job.step} steps: {job.ledger.summary()}")
         if job.version == 0 and length.policy_steps:
             logger.warning(
                 "no sample was trained on (%s): the exported model is the one to start with", job.ledger.summary()

@@ -86,3 +86,14 @@ def test_the_folder_of_the_value_network_must_be_free_too(problems, resolved, wo
     (line,) = problems(changes | {"critic.save_value_network": True})
     assert str(workplace / "run_critic") in line
     assert "holds files already" in line
+
+
+def test_checkpoints_of_an_earlier_run_are_gone_on_from_or_removed_by_name(problems, resolved, workplace):
+    (workplace / "saves/global_step6").mkdir(parents=True)
+    (workplace / "saves/global_step6/checkpoint.json").write_text("{}")
+    saves = {"ckpt.path": "saves", "ckpt.save_steps": 2}
+    (line,) = problems(saves)
+    assert "--ckpt.load_enable" in line
+    assert "--ckpt.overwrite" in line
+    for way_out in ("ckpt.load_enable", "ckpt.overwrite"):
+        assert resolved(saves | {way_out: True}).warnings == ()

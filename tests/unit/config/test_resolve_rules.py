@@ -191,6 +191,8 @@ WARNED = [
     ({"reward.overlong_penalty_factor": 2.0}, "reward.overlong_penalty_factor"),
     ({"algo.dynamic_filtering_range": (0.1, 0.9)}, "algo.dynamic_filtering_range"),
     ({"algo.dynamic_filtering_enable": True, "reward.ungraded": "zero"}, "reward.ungraded"),
+    ({"reward.ungraded": "abort", "reward.abort_after": 8}, "reward.abort_after"),
+    ({"train.mask_stale_tokens": True}, "train.mask_stale_tokens"),
     ({"actor.policy_loss_type": "cispo", "actor.dual_clip": 3.0}, "actor.dual_clip"),
     ({"eval.temperature": 0.6}, "eval.temperature"),
     ({"eval.dataset": "prompts.jsonl"}, "eval.dataset"),

@@ -5,8 +5,10 @@ import signal
 
 import pytest
 
+from openrlhf.cluster.errors import PeerDied
+from openrlhf.data.errors import DataError
 from openrlhf.pipeline import evaluate, stages
-from openrlhf.pipeline.checkpoint import resume
+from openrlhf.pipeline.checkpoint import begin, resume
 from openrlhf.pipeline.checkpoint_store import CheckpointError, CheckpointStore
 from openrlhf.pipeline.ppo_sync import train
 
@@ -159,3 +161,105 @@ def test_an_export_beside_without_trainer_states_cannot_be_resumed(saving_rig, s
     again = saving_rig(changes)
     with pytest.raises(CheckpointError, match=r"--ckpt\.disable_ds"):
         resume(again.job)
+
+
+def test_a_run_that_breaks_saves_its_last_finished_step(saving_rig, store, monkeypatch, caplog):
+    run = saving_rig({"ckpt.save_steps": 100}, prompts=10)
+    monkeypatch.setattr(stages, "keep", failing_in_step(run, 4, stages.keep))
+    with pytest.raises(ZeroDivisionError):
+        train(run.job)
+    assert steps(store) == [3]
+    assert f"--ckpt.load_enable goes on after step 3, from {store.root / 'global_step3'}" in caplog.text
+
+
+def test_trainers_that_do_not_answer_are_not_asked_to_save(saving_rig, store, monkeypatch, caplog):
+    run = saving_rig(prompts=10)
+    monkeypatch.setattr(stages, "keep", failing_in_step(run, 4, stages.keep))
+
+    def dead(seconds):
+        raise PeerDied("policy rank 1", "answer", "The actor died")
+
+    run.policy.check = dead
+    with pytest.raises(ZeroDivisionError):
+        train(run.job)
+    assert steps(store) == [2]
+    assert "the last finished step cannot be saved: policy rank 1 died" in caplog.text
+    assert "goes on after step 2" in caplog.text
+
+
+def test_a_run_that_breaks_while_weights_move_names_its_last_checkpoint(saving_rig, store, monkeypatch, caplog):
+    run = saving_rig(prompts=10)
+    monkeypatch.setattr(stages, "update", failing_in_step(run, 4, stages.update))
+    with pytest.raises(ZeroDivisionError):
+        train(run.job)
+    assert steps(store) == [2]
+    assert "goes on after step 2" in caplog.text
+
+
+def test_without_checkpoints_a_run_that_breaks_says_nothing_of_them(rig, monkeypatch, caplog):
+    run = rig()
+    monkeypatch.setattr(stages, "keep", failing_in_step(run, 2, stages.keep))
+    with pytest.raises(ZeroDivisionError):
+        train(run.job)
+    assert "ckpt" not in caplog.text
+
+
+def failing_in_step(run, number, whole):
+    def stage(*arguments):
+        if run.job.step == number - 1:
+            raise ZeroDivisionError
+        return whole(*arguments)
+
+    return stage
+
+
+def test_the_last_evaluation_rates_the_checkpoint_that_is_there(saving_rig, store, monkeypatch):
+    """5 steps, evaluated after every second and after the last; all are saved."""
+    scores = iter([0.5, 0.4, 0.9])
+    monkeypatch.setattr(evaluate, "evaluate", lambda job, sample: {"eval_default_pass1": next(scores)})
+    run = saving_rig({"ckpt.save_steps": 1, "ckpt.max_num": 9, "eval.steps": 2}, prompts=10)
+    train(run.job)
+    assert [(found.step, found.metric) for found in store.all()] == [
+        (1, None),
+        (2, 0.5),
+        (3, None),
+        (4, 0.4),
+        (5, 0.9),
+    ]
+    assert store.best().step == 5
+    assert (store.root / "best").resolve().name == "global_step5"
+    assert [row["step"] for row in run.rows() if "eval_default_pass1" in row] == [2, 4, 5]
+
+
+def test_another_run_s_checkpoints_do_not_pass_for_this_one_s(saving_rig, store):
+    train(saving_rig(prompts=10).job)
+    again = saving_rig({"ckpt.overwrite": True}, prompts=10)
+    assert begin(again.job) is None
+    assert steps(store) == []
+    train(again.job)
+    assert steps(store) == [2, 4]
+
+
+@pytest.mark.parametrize("workers", [0, 4])
+def test_case_e1_a_resumed_run_with_an_export_beside_takes_the_prompts_that_were_next(saving_rig, store, workers):
+    """8 prompts, 2 per step, saved every second step with the Hugging Face export; 4 steps, and 2 + 2."""
+    changes = {"train.seed": 42, "ckpt.save_hf": True, "data.dataloader_num_workers": workers, "train.num_episodes": 2}
+    uncut = saving_rig(changes | {"ckpt.save_steps": -1, "train.max_steps": 4}, prompts=8)
+    train(uncut.job)
+    cut = saving_rig(changes | {"train.max_steps": 2}, prompts=8)
+    train(cut.job)
+    cut.job.tracker.close()
+    resumed = saving_rig(changes | {"train.max_steps": 4}, prompts=8)
+    resume(resumed.job)
+    assert resumed.job.step == 2
+    train(resumed.job)
+    assert asked(resumed) == asked(uncut)[4:]
+    assert sorted(prompt for _, prompt in asked(cut) + asked(resumed)) == list(range(8))
+    assert resumed.job.loader.episode == uncut.job.loader.episode == 0
+    assert ("save", store.root / ".writing_global_step2" / "hf") in cut.log
+
+
+def test_case_e1_another_dataset_is_refused_and_named(saving_rig):
+    train(saving_rig({"train.max_steps": 2, "ckpt.save_hf": True}, prompts=8).job)
+    with pytest.raises(DataError, match=r"not the one of the checkpoint \(3 prompts now, 8 then\)"):
+        resume(saving_rig({"ckpt.save_hf": True}, prompts=3).job)

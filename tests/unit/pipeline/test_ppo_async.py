@@ -1,5 +1,7 @@
 """The asynchronous loop over fakes: every prompt once, staleness bounded, nothing lost by filters or resume."""
 
+import json
+import logging
 import threading
 import time
 from collections import Counter
@@ -13,6 +15,12 @@ from openrlhf.pipeline.ppo_async import train
 from openrlhf.types import Prompt
 
 ASYNC = {"train.async_enable": True}
+FILTERED = ASYNC | {
+    "algo.dynamic_filtering_enable": True,
+    "rollout.n_samples_per_prompt": 2,
+    "rollout.batch_size": 3,
+    "train.batch_size": 6,
+}
 
 
 def trained(run) -> Counter:
@@ -139,3 +147,86 @@ def test_a_resumed_run_trains_what_was_waiting_and_draws_again_what_was_under_wa
     counts = resumed.job.ledger.counts()
     assert counts[PromptState.TRAINED] == 12
     assert [row["step"] for row in resumed.rows()] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("done_first", [0, -1])
+def test_case_d1_what_is_accepted_is_trained_when_no_replacement_is_left(rig, done_first):
+    """3 prompts of 2 samples, batch 3; the group that is scored second is all right, so it is dropped."""
+    order: list[int] = []
+
+    def reward(prompt: Prompt, index: int) -> float:
+        if prompt.prompt_id not in order:
+            order.append(prompt.prompt_id)
+        return 1.0 if order.index(prompt.prompt_id) == 1 else float(1 - index)  # [1,0], [1,1], [1,0]
+
+    run = rig(FILTERED, prompts=3, reward=reward)
+    run.engines.done_first = done_first
+    train(run.job)
+    assert sorted(asked(run)) == [0, 1, 2]  # nothing was drawn twice
+    assert len(run.engines.finished) == 3  # nothing was cancelled
+    assert [sum(int(row >= 0) for own in step for b in own for row in b.rows) for step in run.policy.steps] == [4]
+    assert run.job.ledger.state(0, order[1]) is PromptState.FILTERED
+    assert run.job.ledger.counts()[PromptState.TRAINED] == 2
+    assert run.job.ledger.unfinished() == []
+
+
+def test_case_d1_all_rejected_is_no_update_a_plain_message_and_a_normal_end(rig, caplog):
+    run = rig(FILTERED, prompts=3, reward=lambda prompt, index: 1.0)
+    with caplog.at_level(logging.WARNING):
+        train(run.job)
+    assert run.policy.steps == []
+    assert run.job.version == 0
+    assert "is left to train on" in caplog.text
+    assert "mean score 1 is not inside (0, 1)" in caplog.text
+    assert run.job.ledger.counts()[PromptState.FILTERED] == 3
+
+
+def test_training_samples_keep_their_own_parameters_beside_an_evaluation(rig):
+    held_out = PromptSet([Prompt(0, "held out", "x", datasource="held")])
+    changes = {"eval.dataset": "x", "eval.steps": 1, "eval.n_samples_per_prompt": 2, "eval.temperature": 0.1}
+    run = rig(ASYNC | changes | {"eval.top_p": 0.5, "rollout.top_p": 0.9}, prompts=6, eval_prompts=held_out)
+    train(run.job)
+    drawn = {
+        (request.prompt.text == "held out", request.n, request.sampling.temperature, request.sampling.top_p)
+        for batch in run.engines.requests
+        for request in batch
+    }
+    assert drawn == {(True, 2, 0.1, 0.5), (False, 4, 1.0, 0.9)}
+
+
+def test_the_last_step_is_evaluated_once_though_the_loader_is_done_long_before(rig):
+    held_out = PromptSet([Prompt(0, "held out", "x")])
+    changes = {"eval.dataset": "x", "eval.steps": 2, "eval.n_samples_per_prompt": 1, "train.async_queue_size": 3}
+    run = rig(ASYNC | changes, prompts=10, eval_prompts=held_out)
+    train(run.job)
+    assert [row["step"] for row in run.rows() if "eval_default_pass1" in row] == [2, 4, 5]
+    assert sum(request.prompt.text == "held out" for batch in run.engines.requests for request in batch) == 3
+
+
+def test_only_the_newest_policy_s_tokens_are_trained_on_where_asked(rig):
+    """Every sample's 3 tokens: one of policy 0 before the two of the newest, from the second version on."""
+    changes = ASYNC | {"train.mask_stale_tokens": True, "train.async_queue_size": 1}
+    run = rig(changes, prompts=8)
+    whole = run.engines._rollout
+
+    def mixed(request, index):
+        rollout = whole(request, index)
+        (segment,) = rollout.segments
+        segment.policy_versions[2] = 0
+        return rollout
+
+    run.engines._rollout = mixed
+    train(run.job)
+    for row in run.rows():
+        # All of version 0: nothing leaves. Later: 1 token of 3.
+        assert row["async/masked_token_rate"] in (0.0, pytest.approx(1 / 3))
+        assert row["train/tokens_trained"] == pytest.approx(24 * (1 - row["async/masked_token_rate"]))
+    assert run.rows()[-1]["async/masked_token_rate"] > 0
+
+
+def test_prompts_that_were_drawn_once_more_are_remembered_over_a_resume(rig):
+    run = rig(ASYNC)
+    run.job.redrawn.add((0, 3))
+    again = rig(ASYNC)
+    again.job.load_state_dict(json.loads(json.dumps(run.job.state_dict(), default=lambda array: array.tolist())))
+    assert again.job.redrawn == {(0, 3)}

@@ -243,3 +243,30 @@ def test_stored_samples_carry_their_advantages(rig):
     for row in rows:
         (segment,) = row["segments"]
         assert segment["train_logprobs"] == [-2.0 * sampled for sampled in segment["action_mask"]]
+
+
+def test_training_samples_keep_their_own_parameters_after_an_evaluation(rig):
+    held_out = PromptSet([Prompt(0, "held out")])
+    changes = {"eval.dataset": "x", "eval.steps": 1, "eval.n_samples_per_prompt": 2, "eval.temperature": 0.1}
+    run = rig(changes | {"eval.top_p": 0.5, "rollout.top_p": 0.9}, eval_prompts=held_out)
+    train(run.job)
+    drawn = [
+        (request.prompt.text == "held out", request.n, request.sampling.temperature, request.sampling.top_p)
+        for batch in run.engines.requests
+        for request in batch
+    ]
+    trained, evaluated = (False, 4, 1.0, 0.9), (True, 2, 0.1, 0.5)
+    assert drawn == [trained, trained, evaluated, trained, trained, evaluated]
+
+
+def test_where_every_prompt_stands_is_logged_and_said(rig, capsys):
+    lost = lambda prompt, index: None if prompt.prompt_id == 0 else float(index % 2)  # noqa: E731
+    run = rig({"reward.ungraded": "drop_group"}, prompts=4, reward=lost)
+    train(run.job)
+    last = run.rows()[-1]
+    assert last["ledger/drawn_total"] == 4
+    assert last["ledger/trained"] == 3
+    assert last["ledger/failed"] == 1
+    assert last["ledger/in_flight"] == last["ledger/waiting"] == last["ledger/stale"] == 0
+    assert run.rows()[0]["ledger/drawn_total"] == 2
+    assert "4 prompts drawn: 3 trained, 1 failed" in capsys.readouterr().out
