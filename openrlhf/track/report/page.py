@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from openrlhf.track.report.run_data import RunData
 
+_SCRIPTS = ("dom", "curves", "bars", "rollouts", "page")  # in the order in which they need each other
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -18,7 +19,7 @@ _PAGE = """<!doctype html>
 </style>
 </head>
 <body>
-<header><h1>{title}</h1><p id="summary"></p></header>
+<header><h1>{title}</h1><div id="summary"></div></header>
 <main>
 <section><h2>Curves</h2><div class="controls" id="curve-controls"></div><div class="grid" id="curves"></div></section>
 <section><h2>Time per step</h2><div id="timing"></div></section>
@@ -37,13 +38,13 @@ _PAGE = """<!doctype html>
 def render(runs: Sequence[RunData]) -> str:
     """The page. Text of models and datasets is data to the page's script, never markup."""
     assets = files("openrlhf.track.report")
-    data = json.dumps({"runs": [run.to_json() for run in runs]}, allow_nan=False)
+    data = json.dumps({"runs": [run.to_json() for run in runs]}, allow_nan=False, separators=(",", ":"))
     # "</script>" or "<!--" inside a string would end the data early; the escaped sign is the same JSON.
     data = data.replace("<", "\\u003c")
     title = " and ".join(run.name for run in runs)
     return _PAGE.format(
         title=escape(title),
         style=(assets / "report.css").read_text(encoding="utf-8"),
-        script=(assets / "report.js").read_text(encoding="utf-8"),
+        script="\n".join((assets / "script" / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS),
         data=data,
     )

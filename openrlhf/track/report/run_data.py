@@ -1,27 +1,44 @@
-"""What the report shows of one run, read from its folder."""
+"""What the report shows of one run, read from its folder.
+
+A run that was killed while it wrote leaves half a line, and a disk that filled up a file cut off. Such lines are left
+out and named on the page; they never cost the rest.
+"""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from openrlhf.track.errors import TrackError
-from openrlhf.track.metrics_file import read_rows
 
 Pieces = Callable[[Sequence[int]], list[str]]  # token ids -> the text of each
+
+_STREAMS = ("action_mask", "loss_mask", "logprobs", "policy_versions")
+_ADDED_STREAMS = ("advantages", "train_logprobs", "ref_logprobs", "values")  # by training
+_DIGITS = 6  # of a metric, as many as a chart can show
 
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """One run. Rows and samples are plain JSON values."""
+    """One run."""
 
     name: str
     rows: list[dict[str, float | None]]  # metrics.jsonl
     samples: list[dict[str, Any]] = field(default_factory=list)  # rollouts/*.jsonl, every token with its text
+    notes: list[str] = field(default_factory=list)  # what could not be shown
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Metrics by name, each with a value or null per step: a name is written once, not once per step."""
+        names = dict.fromkeys(name for row in self.rows for name in row if name != "step")
+        return {
+            "name": self.name,
+            "steps": [row["step"] for row in self.rows],
+            "metrics": {name: [_rounded(row.get(name)) for row in self.rows] for name in names},
+            "samples": self.samples,
+            "notes": self.notes,
+        }
 
 
 def read_run(folder: Path, name: str, pieces: Pieces | None, max_samples: int) -> RunData:
@@ -32,21 +49,82 @@ def read_run(folder: Path, name: str, pieces: Pieces | None, max_samples: int) -
         max_samples: stored samples to show, spread over all steps.
 
     Raises:
-        TrackError: there is no metrics.jsonl, or a line of the folder's files is not JSON.
+        TrackError: there is no metrics.jsonl, so this is not the folder of a run.
     """
     metrics = folder / "metrics.jsonl"
     if not metrics.is_file():
         raise TrackError(f"{folder}: holds no metrics.jsonl, so it is not the folder of a run")
-    try:
-        rows = read_rows(metrics)
-        samples = [json.loads(line) for path in _spread(folder, max_samples) for line in path.open(encoding="utf-8")]
-    except ValueError as error:
-        raise TrackError(f"{folder}: a line of its metrics or rollouts is not JSON ({error})") from error
+    notes: list[str] = []
+    rows = [row for row in _objects(metrics, notes) if _is_number(row.get("step"))]
+    rows.sort(key=lambda row: row["step"])
+    samples = []
+    for path in _spread(folder, max_samples):
+        found = list(_objects(path, notes))
+        shown = [sample for sample in map(_sample, found) if sample is not None]
+        if len(shown) < len(found):
+            notes.append(f"{path.name}: {len(found) - len(shown)} of {len(found)} samples are incomplete")
+        samples += shown
     for sample in samples:
         for segment in sample["segments"]:
             ids = segment["token_ids"]
             segment["pieces"] = [str(token_id) for token_id in ids] if pieces is None else pieces(ids)
-    return RunData(name, rows, samples)
+    return RunData(name, rows, samples, notes)
+
+
+def _objects(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a file, one a line; a note says how many lines are none."""
+    broken = 0
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                value = json.loads(line, parse_constant=lambda _: None)
+            except ValueError:
+                value = None
+            if isinstance(value, dict):
+                yield value
+            elif line.strip():
+                broken += 1
+    if broken:
+        notes.append(f"{path.name}: {broken} line{'s' * (broken > 1)} could not be read")
+
+
+def _sample(row: dict[str, Any]) -> dict[str, Any] | None:
+    """What the page shows of a stored sample; None if its tokens are not all there."""
+    segments = [_segment(each) for each in row.get("segments") or ()]
+    if None in segments or not _is_number(row.get("step")):
+        return None
+    return {
+        "step": row["step"],
+        "sample_id": str(row.get("sample_id", "")),
+        "label": str(row.get("label") or ""),
+        "reason": str(row.get("reason") or ""),
+        "status": str(row.get("status", "")),
+        "truncated": bool(row.get("truncated")),
+        **{name: _rounded(row.get(name)) for name in ("reward", "shaped_reward", "score")},
+        "extra_logs": {str(name): _rounded(value) for name, value in (row.get("extra_logs") or {}).items()},
+        "segments": segments,
+    }
+
+
+def _segment(segment: Any) -> dict[str, Any] | None:
+    """Its tokens and what belongs to each; None unless all of it has one value per token."""
+    if not isinstance(segment, dict):
+        return None
+    names = ["token_ids", *_STREAMS, *(name for name in _ADDED_STREAMS if name in segment)]
+    streams = {name: segment.get(name) for name in names}
+    if not all(isinstance(stream, list) for stream in streams.values()):
+        return None
+    return streams if len({len(stream) for stream in streams.values()}) == 1 else None  # type: ignore[arg-type]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _rounded(value: Any) -> float | None:
+    if not _is_number(value):
+        return None
+    return value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
 
 
 def _spread(folder: Path, max_samples: int) -> list[Path]:
@@ -54,7 +132,8 @@ def _spread(folder: Path, max_samples: int) -> list[Path]:
     files = sorted((folder / "rollouts").glob("step_*.jsonl"))
     if not files or max_samples < 1:
         return []
-    per_file = max(1, sum(1 for _ in files[0].open(encoding="utf-8")))
+    with files[0].open("rb") as lines:
+        per_file = max(1, sum(1 for _ in lines))
     stride = -(-len(files) * per_file // max_samples)
     return files[::-1][:: max(1, stride)][::-1]
 

@@ -54,7 +54,8 @@ def embedded(page: str) -> dict:
 def test_the_page_holds_rows_and_tokens_with_their_text(tmp_path):
     run = read_run(write_run(tmp_path / "run"), "run", lambda ids: [f"<{i}>" for i in ids], max_samples=100)
     (shown,) = embedded(render([run]))["runs"]
-    assert [row["rollout/reward_mean"] for row in shown["rows"]] == [0.1, 0.2, 0.3]
+    assert shown["steps"] == [1, 2, 3]
+    assert shown["metrics"] == {"rollout/reward_mean": [0.1, 0.2, 0.3], "train/kl": [None, None, None]}
     assert len(shown["samples"]) == 6
     assert shown["samples"][0]["segments"][0]["pieces"] == ["<5>", "<6>", "<7>"]
 
@@ -81,6 +82,20 @@ def test_many_steps_are_thinned_and_the_last_is_kept(tmp_path):
 def test_a_folder_without_metrics_is_named(tmp_path):
     with pytest.raises(TrackError, match=r"no metrics\.jsonl"):
         read_run(tmp_path, "x", None, 10)
+
+
+def test_half_a_line_costs_only_itself(tmp_path):
+    folder = write_run(tmp_path / "run", steps=2)
+    with (folder / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"step": 3, "rollout/rew')
+    (folder / "rollouts" / "step_000002.jsonl").write_text(json.dumps(sample(2, 0) | {"segments": [{}]}))
+    run = read_run(folder, "run", None, 100)
+    assert [row["step"] for row in run.rows] == [1, 2]
+    assert [found["step"] for found in run.samples] == [1, 1]
+    assert run.notes == [
+        "metrics.jsonl: 1 line could not be read",
+        "step_000002.jsonl: 1 of 1 samples are incomplete",
+    ]
 
 
 def test_names_tell_runs_apart(tmp_path):
