@@ -57,6 +57,7 @@ class SamplingParams:
     include_stop_str_in_output: bool = True
     seed: int | None = None
     logit_bias: dict[int, float] | None = None
+    structured_outputs: dict[str, Any] | None = None  # one of json, regex, choice, grammar, structural_tag; None: free
 
 
 @dataclass(frozen=True, slots=True)

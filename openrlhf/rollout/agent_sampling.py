@@ -26,7 +26,17 @@ _ENGINE_DECIDES = {
 def own_copy(sampling: SamplingParams) -> SamplingParams:
     """Agents may change their parameters in place; nobody else must notice."""
     bias = None if sampling.logit_bias is None else dict(sampling.logit_bias)
-    return replace(sampling, logit_bias=bias)
+    structure = None if sampling.structured_outputs is None else dict(sampling.structured_outputs)
+    return replace(sampling, logit_bias=bias, structured_outputs=structure)
+
+
+def same_distribution(one: SamplingParams, other: SamplingParams) -> bool:
+    """Whether both sample a token from the same distribution."""
+    return _distribution(one) == _distribution(other)
+
+
+def _distribution(sampling: SamplingParams) -> tuple[Any, ...]:
+    return sampling.temperature, sampling.top_p, sampling.logit_bias, sampling.structured_outputs
 
 
 def adopt(current: SamplingParams, given: Any, where: str) -> SamplingParams:
@@ -69,9 +79,20 @@ def _from_vllm(given: Any, where: str) -> SamplingParams:
         what = f"{where} returned vLLM sampling_params with {', '.join(other)}"
         raise AgentReturnError(f"{what}; known: {', '.join(NAMES)}")
     chosen = {name: values[name] for name in NAMES}
+    structure = chosen["structured_outputs"]
     return SamplingParams(
-        **chosen | {"stop": _stops(chosen["stop"]), "stop_token_ids": tuple(chosen["stop_token_ids"] or ())}
+        **chosen
+        | {
+            "stop": _stops(chosen["stop"]),
+            "stop_token_ids": tuple(chosen["stop_token_ids"] or ()),
+            "structured_outputs": None if structure is None else _set_fields(structure),
+        }
     )
+
+
+def _set_fields(structure: Any) -> dict[str, Any]:
+    """What is set in vLLM's StructuredOutputsParams."""
+    return {name: value for name, value in vars(structure).items() if value and not name.startswith("_")}
 
 
 def _stops(value: Any) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from openrlhf.interfaces import LLMEngine
 from openrlhf.reward.tally import Tally
 from openrlhf.rollout.agent import AgentExecutorBase, AgentInstanceBase
 from openrlhf.rollout.agent_call import call_agent
-from openrlhf.rollout.agent_sampling import own_copy
+from openrlhf.rollout.agent_sampling import own_copy, same_distribution
 from openrlhf.rollout.episode import Episode
 from openrlhf.rollout.failures import FailureLog
 from openrlhf.rollout.step_result import StepResult, read_reset, read_step
@@ -141,11 +141,11 @@ class MultiTurnAgentExecutor(AgentExecutorBase):
             raise _NoVerdict(self.failures.record(f"{self._name}.{method}", error)) from error
 
     def _warn_of_another_distribution(self, now: SamplingParams, given: SamplingParams) -> None:
-        if (now.temperature, now.top_p, now.logit_bias) != (given.temperature, given.top_p, given.logit_bias):
+        if not same_distribution(now, given):
             self._tally.warn_once(
                 "distribution",
-                f"{self._name} changed temperature, top_p or logit_bias: the log-probabilities of such turns belong to "
-                "another distribution than the trainer computes with --rollout.temperature",
+                f"{self._name} changed temperature, top_p, logit_bias or structured_outputs: the log-probabilities of "
+                "such turns belong to another distribution than the trainer computes with --rollout.temperature",
             )
 
 

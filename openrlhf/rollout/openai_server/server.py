@@ -20,7 +20,7 @@ from openrlhf.interfaces import LLMEngine
 from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.openai_server.session import Session, Sessions
 from openrlhf.rollout.openai_server.template import ChatTemplate
-from openrlhf.rollout.openai_server.tool_calls import split_tool_calls
+from openrlhf.rollout.openai_server.tool_calls import one_call_of, split_tool_calls
 from openrlhf.rollout.openai_server.wire import ChatRequest, Reply, TokenizeRequest, tools_key
 from openrlhf.types import Completion, SamplingParams
 
@@ -156,6 +156,7 @@ def _sampling(session: Session, asked: ChatRequest, room: int) -> SamplingParams
         temperature=base.temperature if asked.temperature is None else asked.temperature,
         top_p=base.top_p if asked.top_p is None else asked.top_p,
         stop=asked.stops or base.stop,
+        structured_outputs=one_call_of(asked.demanded_tools) if asked.demanded_tools else base.structured_outputs,
         seed=turn_seed(base.seed, session.num_answers) if asked.seed is None else asked.seed,
     )
 

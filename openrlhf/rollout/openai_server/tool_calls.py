@@ -6,11 +6,31 @@
 import json
 import re
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openrlhf.rollout.openai_server.messages import FunctionCall, ToolCall
 
-_BLOCK = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_BEGIN, _END = "<tool_call>", "</tool_call>"
+_BLOCK = re.compile(f"{_BEGIN}(.*?){_END}", re.DOTALL)
+
+
+def one_call_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """SamplingParams.structured_outputs under which nothing but a well-formed call of one of the tools can be sampled.
+
+    ValueError for a tool without a name.
+    """
+    calls = [_call_schema(tool.get("function", {})) for tool in tools]
+    content = {"type": "json_schema", "json_schema": calls[0] if len(calls) == 1 else {"anyOf": calls}}
+    block = {"type": "tag", "begin": _BEGIN, "content": content, "end": _END}
+    return {"structural_tag": json.dumps({"type": "structural_tag", "format": block})}
+
+
+def _call_schema(function: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(function.get("name"), str):
+        raise ValueError("tools: a function without a name")
+    properties = {"name": {"const": function["name"]}, "arguments": function.get("parameters") or {"type": "object"}}
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def split_tool_calls(text: str) -> tuple[str, list[ToolCall]]:

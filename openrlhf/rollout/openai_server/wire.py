@@ -34,6 +34,19 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
+class FunctionName(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    name: str
+
+
+class NamedTool(BaseModel):
+    """A tool_choice that demands a call of one function."""
+
+    model_config = ConfigDict(extra="ignore")
+    type: Literal["function"] = "function"
+    function: FunctionName
+
+
 class ChatRequest(BaseModel):
     """A request to /v1/chat/completions. `session_id` is our own field (`extra_body` of the client)."""
 
@@ -52,13 +65,17 @@ class ChatRequest(BaseModel):
     stream_options: StreamOptions | None = None
     logprobs: bool | None = False
     tools: list[dict[str, Any]] | None = None
-    tool_choice: Literal["auto", "none"] | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
 
     @model_validator(mode="after")
     def _refuse_what_is_not_offered(self) -> "ChatRequest":
         for name, value in (self.model_extra or {}).items():
             if name in _NOT_OFFERED and value not in _NOT_OFFERED[name]:
                 raise ValueError(f"{name} is not supported by this server")
+        if self.tool_choice == "required" and not self.tools:
+            raise ValueError("tool_choice is required, but there are no tools")
+        if isinstance(self.tool_choice, NamedTool) and not self.demanded_tools:
+            raise ValueError(f"tool_choice names {self.tool_choice.function.name!r}, which is not among the tools")
         for message in self.messages:
             _ = message.text  # refuses parts that are no text
         return self
@@ -66,6 +83,17 @@ class ChatRequest(BaseModel):
     @property
     def offered_tools(self) -> list[dict[str, Any]]:
         return [] if self.tool_choice == "none" else self.tools or []
+
+    @property
+    def demanded_tools(self) -> list[dict[str, Any]]:
+        """The tools of which the answer must call one; empty where it may say what it wants."""
+        if self.tool_choice == "required":
+            return self.tools or []
+        if not isinstance(self.tool_choice, NamedTool):
+            return []
+        return [
+            tool for tool in self.tools or [] if tool.get("function", {}).get("name") == self.tool_choice.function.name
+        ]
 
     @property
     def stops(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Translate between our records and vLLM's: sampling parameters in, completions out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from vllm import SamplingParams as VllmSamplingParams
 from vllm.inputs import TokensPrompt, tokens_input
 from vllm.logprobs import FlatLogprobs
 from vllm.outputs import RequestOutput, WeightVersionSpan
-from vllm.sampling_params import RequestOutputKind
+from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
 from openrlhf.rollout.errors import GenerationError
 from openrlhf.types import Completion, FinishReason, SamplingParams
@@ -41,11 +41,22 @@ def to_vllm_sampling(sampling: SamplingParams, stop_token_ids: Sequence[int]) ->
         include_stop_str_in_output=sampling.include_stop_str_in_output,
         seed=sampling.seed,
         logit_bias=sampling.logit_bias,
+        structured_outputs=_structured_outputs(sampling.structured_outputs),
         logprobs=0,  # the sampled token's only
         flat_logprobs=True,  # plain lists instead of one object per token
         detokenize=bool(sampling.stop),  # stop strings are found in text; nothing else needs it
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
+
+
+def _structured_outputs(structure: Mapping[str, Any] | None) -> StructuredOutputsParams | None:
+    """ValueError unless it names exactly one kind of structure, of those that vLLM has."""
+    if structure is None:
+        return None
+    try:
+        return StructuredOutputsParams(**structure)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"SamplingParams.structured_outputs {dict(structure)!r}: {error}") from error
 
 
 def to_completion(output: RequestOutput, engine: str) -> Completion:

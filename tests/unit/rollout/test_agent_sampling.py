@@ -8,11 +8,12 @@ CURRENT = SamplingParams(temperature=0.7, max_tokens=8, seed=3)
 
 
 def test_a_copy_shares_nothing_that_can_change():
-    original = SamplingParams(logit_bias={1: 2.0})
+    original = SamplingParams(logit_bias={1: 2.0}, structured_outputs={"regex": "a"})
     copy = own_copy(original)
     copy.logit_bias[1] = 5.0
+    copy.structured_outputs["regex"] = "b"
     copy.max_tokens = 1
-    assert original == SamplingParams(logit_bias={1: 2.0})
+    assert original == SamplingParams(logit_bias={1: 2.0}, structured_outputs={"regex": "a"})
 
 
 def test_nothing_and_the_same_object_keep_the_current_ones():

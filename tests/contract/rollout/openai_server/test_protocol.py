@@ -1,5 +1,7 @@
 """The wire, as the official `openai` client and a plain HTTP client see it."""
 
+import json
+
 import aiohttp
 import openai
 import pytest
@@ -62,6 +64,33 @@ async def test_logprobs_come_with_their_tokens(talk):
     assert [(token.token, token.logprob) for token in tokens] == [("h", -0.5), ("i", -1.0), ("<eos>", -1.5)]
 
 
+async def test_a_demanded_call_binds_what_is_sampled(talk):
+    other = {"type": "function", "function": {"name": "halve"}}
+    async with talk(lambda call: completion(CALL)) as t:
+        await t.say(HELLO, tools=[ADD, other], tool_choice="required")
+        await t.say(HELLO, tools=[ADD, other], tool_choice={"type": "function", "function": {"name": "halve"}})
+        await t.say(HELLO, tools=[ADD, other])
+    required, named, free = (call.sampling.structured_outputs for call in t.engine.calls)
+    assert free is None
+    assert t.session.sampling.structured_outputs is None
+    one, two = (
+        {
+            "type": "object",
+            "properties": {"name": {"const": name}, "arguments": arguments},
+            "required": ["name", "arguments"],
+            "additionalProperties": False,
+        }
+        for name, arguments in (("add", ADD["function"]["parameters"]), ("halve", {"type": "object"}))
+    )
+    for structure, schema in ((required, {"anyOf": [one, two]}), (named, two)):
+        assert json.loads(structure["structural_tag"])["format"] == {
+            "type": "tag",
+            "begin": "<tool_call>",
+            "content": {"type": "json_schema", "json_schema": schema},
+            "end": "</tool_call>",
+        }
+
+
 async def test_tool_calls_are_taken_out_of_the_text(talk):
     async with talk(lambda call: completion("I add. " + CALL)) as t:
         answer = await t.say(HELLO, tools=[ADD])
@@ -109,7 +138,11 @@ async def test_streaming_says_the_same(talk, tools):
         ({"presence_penalty": 0.5}, "presence_penalty is not supported"),
         ({"logprobs": True, "top_logprobs": 3}, "top_logprobs is not supported"),
         ({"response_format": {"type": "json_object"}}, "response_format is not supported"),
-        ({"tools": [ADD], "tool_choice": "required"}, "tool_choice: Input should be 'auto' or 'none'"),
+        ({"tool_choice": "required"}, "tool_choice is required, but there are no tools"),
+        (
+            {"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "subtract"}}},
+            "tool_choice names 'subtract', which is not among the tools",
+        ),
         ({"extra_body": {"top_k": 5}}, "top_k is not supported"),
         ({"temperature": -1}, "temperature: Input should be greater than or equal to 0"),
     ],
