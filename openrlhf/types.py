@@ -207,6 +207,7 @@ class Experience:
     group_ids: np.ndarray  # (B,) int64, equal iff the same prompt draw
     sample_ids: np.ndarray  # (B,) int64, equal iff segments of one sample
     truncated: np.ndarray  # (B,) bool
+    bad_examples: np.ndarray | None = None  # (B,) bool, called so by their task's filter; None: nobody asked
     turn_rewards: np.ndarray | None = None  # (B, T) float32, each at its turn's last action; None: no turn has one
     old_logprobs: np.ndarray | None = None  # (B, T); None: on-policy, the step's own detached logprobs serve
     ref_logprobs: np.ndarray | None = None  # (B, T)
@@ -228,6 +229,7 @@ class Experience:
             group_ids=self.group_ids,
             sample_ids=self.sample_ids,
             truncated=self.truncated,
+            bad_examples=self.bad_examples,
             turn_rewards=self.turn_rewards,
         )
 

@@ -7,6 +7,7 @@ from openrlhf.config.base import Section
 EstimatorName = Literal["gae", "reinforce", "rloo", "reinforce_baseline", "group_norm", "dr_grpo"]
 CorrectionType = Literal["tis", "icepop", "seq-mask-tis", "seq-tis"]
 KlEstimator = Literal["k1", "k2", "k3"]
+AdvantageMask = Literal["none", "before", "after", "skip"]
 
 
 class AdvantageConfig(Section):
@@ -49,11 +50,13 @@ class BadExamplesConfig(Section):
     """Filters of single samples that a task marks as bad examples."""
 
     filter_enable: bool = False
-    """Ask the task's filter about every sample."""
+    """Ask the task's filter about every sample; bad examples are dropped before anything is computed from them, unless
+    the other flags say otherwise (docs/tasks.md)."""
     loss_mask_enable: bool = False
-    """Keep marked samples with a loss mask of 0 instead of dropping them."""
-    advantage_mask: Literal["none", "before", "after"] = "none"
-    """Whether marked samples leave before or after the batch normalisation of advantages."""
+    """Bad examples stay in their group and in the batch, with a loss mask of 0."""
+    advantage_mask: AdvantageMask = "none"
+    """Bad examples stay in their group and leave before or after the batch normalisation of advantages, or shape no
+    statistics of it but are trained on (skip)."""
 
 
 class AlgoConfig(Section):

@@ -90,6 +90,16 @@ IDLE = (
         "--algo.dynamic_filtering_enable is off",
     ),
     Idle(
+        ("algo.bad_examples.loss_mask_enable", "algo.bad_examples.advantage_mask"),
+        lambda c: not c.algo.bad_examples.filter_enable,
+        "--algo.bad_examples.filter_enable is off",
+    ),
+    Idle(
+        ("algo.bad_examples.advantage_mask",),
+        lambda c: c.algo.bad_examples.advantage_mask == "skip" and c.algo.bad_examples.loss_mask_enable,
+        "with --algo.bad_examples.loss_mask_enable bad examples are not trained on",
+    ),
+    Idle(
         ("reward.ungraded",),
         lambda c: c.algo.dynamic_filtering_enable,
         "with --algo.dynamic_filtering_enable a sample without a verdict drops its group",

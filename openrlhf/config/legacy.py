@@ -181,6 +181,7 @@ SWITCHES: dict[str, tuple[str, str]] = {
     "use_cispo": ("actor.policy_loss_type", "cispo"),
     "use_adv_mask_before": ("algo.bad_examples.advantage_mask", "before"),
     "use_adv_mask_after": ("algo.bad_examples.advantage_mask", "after"),
+    "use_adv_mask_skip": ("algo.bad_examples.advantage_mask", "skip"),
 }
 
 # Old switches for what is now always so.

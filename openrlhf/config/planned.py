@@ -6,7 +6,6 @@ Delete a line here when the feature works. An entry that names a section stands 
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import flags, shown, values
 
-_BAD_EXAMPLES = "filters of bad examples"
 _DEEPSPEED = "this DeepSpeed feature"
 _LORA = "LoRA"
 _RING = "ring attention"
@@ -15,7 +14,6 @@ _VLM = "vision-language models"
 PLANNED: dict[str, str] = {
     "actor.freeze_visual_encoder": _VLM,
     "vllm.sync_with_ray": "weight sync over Ray's collective groups",
-    "algo.bad_examples": _BAD_EXAMPLES,
     "ds.deepcompile": _DEEPSPEED,
     "ds.zpg": _DEEPSPEED,
     "ds.tensor_parallel_size": _DEEPSPEED,

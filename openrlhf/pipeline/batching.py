@@ -89,16 +89,19 @@ def _fits(units: list[list[int]], lengths: dict[int, int], world_size: int, limi
     return world_size == 1 or len(units) >= _UNITS_PER_RANK * world_size
 
 
-def optimiser_batches(experience: Experience, batch_size: int, generator: np.random.Generator) -> list[list[int]]:
-    """Rows of each optimiser step of one epoch.
+def optimiser_batches(
+    experience: Experience, batch_size: int, generator: np.random.Generator, left_out: np.ndarray | None = None
+) -> list[list[int]]:
+    """Rows of each optimiser step of one epoch; a step without a loss token is none. `left_out`: (B,) bool, not these.
 
     Samples, not rows, are counted: the segments of one sample stay in one step. One step takes all samples in order;
     several steps take them shuffled. The last step may be short; its denominators are its own.
     """
-    samples = np.unique(experience.sample_ids)
+    samples = np.unique(experience.sample_ids if left_out is None else experience.sample_ids[~left_out])
     if len(samples) > batch_size:
         samples = generator.permutation(samples)
-    return [
-        np.flatnonzero(np.isin(experience.sample_ids, samples[start : start + batch_size])).tolist()
+    steps = [
+        np.flatnonzero(np.isin(experience.sample_ids, samples[start : start + batch_size]))
         for start in range(0, len(samples), batch_size)
     ]
+    return [rows.tolist() for rows in steps if experience.loss_mask[rows].any()]

@@ -9,6 +9,7 @@ import numpy as np
 from openrlhf.cluster.specs import GroupRequest
 from openrlhf.config.outputs import critic_folder
 from openrlhf.data.ledger import PromptState
+from openrlhf.pipeline import bad_examples
 from openrlhf.pipeline.batching import MicroBatchLimit, dispatch
 from openrlhf.pipeline.collect import next_group
 from openrlhf.pipeline.grading import grade
@@ -106,7 +107,7 @@ def generate(job: Job, requests: Sequence[GroupRequest]) -> list[RolloutGroup]:
 
 
 def keep(job: Job, groups: Sequence[RolloutGroup], report: StepReport) -> list[RolloutGroup]:
-    """Leave out what has no verdict, as reward.ungraded says, or what dynamic filtering drops."""
+    """Leave out what has no verdict, as reward.ungraded says, or what dynamic filtering drops; then bad examples."""
     algo = job.config.algo
     if algo.dynamic_filtering_enable:
         result = apply_dynamic_filter(groups, algo.dynamic_filtering_range)
@@ -114,14 +115,13 @@ def keep(job: Job, groups: Sequence[RolloutGroup], report: StepReport) -> list[R
         grouped = estimator(algo.advantage.estimator).grouped
         result = apply_ungraded_policy(groups, job.config.reward.ungraded, grouped)
     report.metrics |= finalize(result.metrics) | rollout_metrics(result.kept)
-    if not result.kept:
+    kept = bad_examples.drop(job, result.kept, report)
+    if not kept:
+        reason = "its samples are bad examples" if result.kept else result.dropped[0].reason
         logger.warning(
-            "step %d: none of %d prompts is left to train on; the first: %s",
-            job.step + 1,
-            len(groups),
-            result.dropped[0].reason,
+            "step %d: none of %d prompts is left to train on; the first: %s", job.step + 1, len(groups), reason
         )
-    return result.kept
+    return kept
 
 
 def make_experience(job: Job, groups: Sequence[RolloutGroup], report: StepReport) -> Experience | None:
@@ -146,6 +146,7 @@ def make_experience(job: Job, groups: Sequence[RolloutGroup], report: StepReport
         if cluster.reference is not None:
             scored = dispatch(experience, rows, cluster.reference.world_size, limit)
             experience.ref_logprobs = scored.collect(cluster.reference.logprobs(scored.batches), experience)
+        bad_examples.mark(job, groups, experience, report)
     return experience
 
 
@@ -166,8 +167,9 @@ def learn(job: Job, experience: Experience | None, report: StepReport) -> None:
         return
     shape(job, experience, report)
     estimate_advantages(job, experience, report)
-    update(job, experience, report)
-    sync(job, report)
+    if bad_examples.leave(job, experience):
+        update(job, experience, report)
+        sync(job, report)
 
 
 def shape(job: Job, experience: Experience, report: StepReport) -> None:
@@ -179,8 +181,10 @@ def shape(job: Job, experience: Experience, report: StepReport) -> None:
 
 def estimate_advantages(job: Job, experience: Experience, report: StepReport) -> None:
     """Fill in advantages and returns."""
+    algo = job.config.algo
     with job.clock.phase("make_experience"):
-        result = compute_advantages(experience, job.config.algo.advantage, job.config.algo.kl, job.kl.coef)
+        mode = algo.bad_examples.advantage_mask
+        result = compute_advantages(experience, algo.advantage, algo.kl, job.kl.coef, mode)
     experience.advantages, experience.returns = result.advantages, result.returns
     report.metrics |= result.metrics
 

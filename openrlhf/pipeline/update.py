@@ -47,9 +47,11 @@ def update_policy(job: Job, experience: Experience) -> dict[str, float]:
 
 def _steps(job: Job, experience: Experience, world_size: int) -> Iterator[Dispatch]:
     """The micro-batches of every optimiser step; samples are shuffled anew for each pass."""
-    train = job.config.train
+    train, flags = job.config.train, job.config.algo.bad_examples
     limit = MicroBatchLimit.for_training(train, job.config.ds)
     generator = np.random.default_rng((train.seed, job.step))
+    stay = flags.loss_mask_enable or flags.advantage_mask == "skip"
+    left_out = None if stay else experience.bad_examples
     for _ in range(train.max_epochs):
-        for rows in optimiser_batches(experience, train.batch_size, generator):
+        for rows in optimiser_batches(experience, train.batch_size, generator, left_out):
             yield dispatch(experience, rows, world_size, limit)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from openrlhf.config.algo import AdvantageConfig, KlConfig
+from openrlhf.config.algo import AdvantageConfig, AdvantageMask, KlConfig
 from openrlhf.rl.advantages.gae import gae
 from openrlhf.rl.advantages.normalise import batch_normalise
 from openrlhf.rl.advantages.registry import Estimator, estimator
 from openrlhf.rl.advantages.returns import discounted_returns
+from openrlhf.rl.bad_examples import token_masks
 from openrlhf.rl.token_rewards import kl_penalty, terminal_rewards, with_turn_rewards
 from openrlhf.types import Experience
 
@@ -24,7 +25,11 @@ class AdvantageResult:
 
 
 def compute_advantages(
-    experience: Experience, advantage: AdvantageConfig, kl: KlConfig, kl_coef: float
+    experience: Experience,
+    advantage: AdvantageConfig,
+    kl: KlConfig,
+    kl_coef: float,
+    advantage_mask: AdvantageMask = "none",
 ) -> AdvantageResult:
     """Group statistics -> KL in the reward -> returns or GAE -> batch normalisation, in float64, of a rollout batch.
 
@@ -35,11 +40,14 @@ def compute_advantages(
     and nothing is discounted (gamma 1).
     gae needs experience.values. KL enters the reward iff not kl.use_loss and kl_coef > 0; then old_logprobs and
     ref_logprobs must be there (ValueError for what is missing). Returns and values are those before normalisation.
+    `advantage_mask` says what bad examples (experience.bad_examples) still shape; the advantages of those that are not
+    trained on are 0.
     Raises FloatingPointError naming the row if a trained token's advantage is not finite.
     """
     chosen = estimator(advantage.estimator)
     action_mask = torch.from_numpy(experience.action_mask)
-    loss_mask = torch.from_numpy(experience.loss_mask)
+    masks = token_masks(experience, advantage_mask)
+    loss_mask, statistics = torch.from_numpy(masks.trained), torch.from_numpy(masks.statistics)
     metrics: dict[str, float] = {}
     token_rewards = _token_rewards(experience, chosen)
     if not kl.use_loss and kl_coef > 0:
@@ -53,9 +61,9 @@ def compute_advantages(
         metrics |= _value_statistics(values[loss_mask].double(), returns[loss_mask])
     else:
         estimates = returns = discounted_returns(token_rewards, action_mask, gamma)
-    advantages = torch.where(loss_mask, estimates, 0.0)
     if chosen.batch_norm:
-        advantages = batch_normalise(advantages, loss_mask, advantage.no_std_norm)
+        estimates = batch_normalise(estimates, loss_mask, advantage.no_std_norm, statistics)
+    advantages = torch.where(loss_mask, estimates, 0.0)
     _require_finite(advantages, experience)
     metrics |= _statistics(advantages[loss_mask], returns[loss_mask])
     return AdvantageResult(advantages.float().numpy(), returns.float().numpy(), metrics)

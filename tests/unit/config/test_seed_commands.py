@@ -26,11 +26,6 @@ TIR = """
 --deepspeed_enable_sleep --adam_offload --flash_attn --normalize_reward --gradient_checkpointing --packing_samples
 --enforce_eager --load_checkpoint --save_steps 50 --use_tensorboard save/tb --remote_rm_url http://localhost:8000
 """
-TIR_PLANNED = {
-    "algo.bad_examples.filter_enable",
-    "algo.bad_examples.loss_mask_enable",
-    "algo.bad_examples.advantage_mask",
-}
 # Seed 002's quick launch.
 QUICK = """
 --actor.model_name_or_path owner/model --reward.remote_url reward.py --data.prompt_dataset owner/prompts
@@ -69,7 +64,7 @@ VLM = """
 --vllm.gpu_memory_utilization 0.7 --data.apply_chat_template --ds.attn_implementation eager --ds.param_dtype bf16
 """
 COMMANDS = {
-    "tir": (TIR, TIR_PLANNED),
+    "tir": (TIR, set()),
     "quick": (QUICK, set()),
     "deepgym": (DEEPGYM, set()),
     "server": (SERVER, set()),

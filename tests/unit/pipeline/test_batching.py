@@ -96,6 +96,14 @@ def test_the_segments_of_a_sample_stay_in_one_step(seed):
     assert sorted(sample for step in samples for sample in step) == [0, 1, 2, 3, 4]
 
 
+def test_rows_that_are_left_out_and_steps_without_a_loss_token():
+    experience = random_experience([5] * 6)
+    experience.loss_mask[2:4] = False
+    left_out = np.array([True, False, False, False, False, True])
+    assert sorted(optimiser_batches(experience, 9, generator(), left_out)[0]) == [1, 2, 3, 4]
+    assert sorted(map(tuple, optimiser_batches(experience, 1, generator(), left_out))) == [(1,), (4,)]
+
+
 def micro_batches_of(group_ids, world_size, limit):
     experience = random_experience([6] * len(group_ids))
     experience.group_ids = np.array(group_ids)

@@ -34,6 +34,14 @@ def test_masked_values_are_never_read_and_unmasked_ones_show(broken):
     assert batch_normalise(values, torch.ones(2, 2, dtype=torch.bool))[1, 1].isnan()
 
 
+def test_statistics_of_other_tokens():
+    # Mean and variance of 1 and 1, so std is 1e-4 at least: 4 is (4 - 1)/1e-4.
+    values, statistics = torch.tensor([[1.0, 1.0], [4.0, 100.0]]), torch.tensor([[True, True], [False, False]])
+    assert batch_normalise(values, MASK, statistics=statistics).flatten().tolist() == pytest.approx([0, 0, 3e4, 0])
+    nothing = torch.zeros(2, 2, dtype=torch.bool)
+    assert batch_normalise(values, MASK, statistics=nothing).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
 def test_no_loss_tokens():
     assert batch_normalise(torch.ones(1, 2), torch.zeros(1, 2, dtype=torch.bool)).tolist() == [[0.0, 0.0]]
 
