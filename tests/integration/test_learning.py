@@ -4,6 +4,8 @@ The task: a random model, which says a digit once in ten tokens, is to say digit
 before the first and after the last update.
 """
 
+import json
+import os
 import sys
 import time
 import urllib.error
@@ -26,6 +28,7 @@ from tests.integration.training import (
     write_inputs,
 )
 from tests.models import make_tiny_llama
+from tests.proofs import keep
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
@@ -69,7 +72,15 @@ def learn(task: Inputs, folder: Path, **changes: object) -> tuple[float, float]:
         assert run.wait(RUN_SECONDS) == 0, run.stderr[-4000:] + run.stdout[-2000:]
     scores = [row["eval_default_pass1"] for row in rows(folder / "run") if "eval_default_pass1" in row]
     assert len(scores) == 2
+    keep_scores(folder, *scores)
     return scores[0], scores[1]
+
+
+def keep_scores(folder: Path, before: float, after: float) -> None:
+    """`make test-all` leaves them in docs/proofs/learning, under the name of the test that runs."""
+    name = os.environ["PYTEST_CURRENT_TEST"].split("::")[1].split(" ")[0]
+    (folder / "scores.json").write_text(json.dumps({"before": round(before, 4), "after": round(after, 4)}) + "\n")
+    keep(f"learning/{name}", [folder / "scores.json"])
 
 
 def assert_learned(scores: tuple[float, float]) -> None:
