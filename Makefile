@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 HALF := tests/unit/rl tests/unit/train tests/unit/models tests/unit/pipeline tests/unit/reward tests/unit/cluster
 OTHER_HALF := tests/unit $(HALF:%=--ignore=%)
 
-.PHONY: help setup quickstart test test-all check lint types unit unit-half unit-other-half docs-check docs bench soak clean
+.PHONY: help setup quickstart test test-engines test-others test-all check lint types unit unit-half unit-other-half docs-check docs bench soak clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -22,7 +22,14 @@ quickstart: setup  ## train SmolLM2-135M on a small task and score it before and
 
 test: setup  ## unit, contract and integration tests (real Ray, vLLM, DeepSpeed, bubblewrap and podman)
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 unit
-	pytest -q -m "not slow and not gpu" --ignore=tests/unit tests
+	@$(MAKE) --no-print-directory -j 2 test-engines test-others
+
+# Side by side: starting engines and waiting for sandboxes leave each other room.
+test-engines:
+	pytest -q -m "engine and not slow and not gpu" --ignore=tests/unit tests
+
+test-others:
+	pytest -q -m "not engine and not slow and not gpu" --ignore=tests/unit tests
 
 test-all: setup  ## everything, the long proofs too; keeps what they print in docs/proofs
 	@mkdir -p runs
