@@ -2,7 +2,7 @@
 
 import re
 
-SECRETS = ("logger.wandb.key",)
+SECRETS = ("logger.wandb.key", "endpoint.key")
 _LOGIN = re.compile(r"((?:https?|ftp)://)[^\s,]*@", re.IGNORECASE)
 
 

@@ -4,11 +4,14 @@ A flag that is given beats its variable, with a warning where they differ. An em
 """
 
 from collections.abc import Mapping
+from typing import TypeVar
 
+from openrlhf.config.base import Section
 from openrlhf.config.check_words import brief, check_words
-from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import Flag, flags, flatten, nest, shown, values
 from openrlhf.config.tokens import Given
+
+C = TypeVar("C", bound=Section)
 
 VARIABLES: dict[str, str] = {
     "MAX_CONCURRENT": "env.max_generations",
@@ -44,17 +47,23 @@ VARIABLES: dict[str, str] = {
 _NUMBER = Flag("", "float", 1, (), False, 0.0, "")
 
 
-def with_variables(config: PPOConfig, environ: Mapping[str, str]) -> tuple[PPOConfig, list[str], list[str]]:
-    """(the config with the variables of `environ` filled in as if they were flags, warnings, problems)."""
-    given = flatten(config.model_dump(exclude_unset=True))
-    now = values(config)
+def with_variables(
+    config: C, environ: Mapping[str, str], typed: frozenset[str] | None = None
+) -> tuple[C, list[str], list[str]]:
+    """(the config with the variables of `environ` filled in as if they were flags, warnings, problems).
+
+    Variables of flags that the command does not have are left alone. `typed`: the flags that were given; None: those
+    that are set in the config.
+    """
+    now, known = values(config), flags(type(config))
+    given = flatten(config.model_dump(exclude_unset=True)) if typed is None else {path: now[path] for path in typed}
     found: dict[str, object] = {}
     warnings, problems = [], []
     for name, path in VARIABLES.items():
         text = environ.get(name, "").strip()
-        if not text:
+        if not text or path not in known:
             continue
-        flag = flags()[path]
+        flag = known[path]
         value, fault = _read(flag, text)
         if fault:
             problems.append(f"{name}={brief(text)}: {fault}; it stands for --{path}")
@@ -63,7 +72,7 @@ def with_variables(config: PPOConfig, environ: Mapping[str, str]) -> tuple[PPOCo
         elif now[path] != value:
             warnings.append(f"{name}={brief(text)} has no effect: --{path} {shown(now[path])} is given")
     if found:
-        config = PPOConfig.model_validate(nest(given | found))
+        config = type(config).model_validate(nest(given | found))
     return config, warnings, problems
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from openrlhf.config.base import Section
 from openrlhf.config.check_words import brief, word_fault
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.legacy import RENAMED
@@ -15,7 +16,7 @@ from openrlhf.config.schema import Flag, flags, flatten, nest, values
 from openrlhf.config.secret import SECRETS, without_login
 
 
-def to_yaml(config: PPOConfig) -> str:
+def to_yaml(config: Section) -> str:
     """The whole config, secrets left out, in a form that `read_yaml` reads back equal."""
     flat = {
         path: list(value) if isinstance(value, tuple) else value

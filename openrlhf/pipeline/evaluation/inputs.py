@@ -57,11 +57,8 @@ def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
     reward = attempt(lambda: make_reward(sources)) if sources.is_given else None
     if config.actor.model_name_or_path is not None:
         attempt(lambda: load_config(str(config.actor.model_name_or_path)))
-    name, use_fast = (
-        config.actor.model_name_or_path or config.endpoint.tokenizer,
-        not config.data.disable_fast_tokenizer,
-    )
-    tokenizer = attempt(lambda: load_tokenizer(str(name), use_fast=use_fast))
+    name = str(config.actor.model_name_or_path or config.endpoint.tokenizer)
+    tokenizer = attempt(lambda: load_tokenizer(name, use_fast=not config.data.disable_fast_tokenizer))
     prompts = attempt(lambda: _prompts(config, tokenizer, sources)) if tokenizer is not None else None
     for environment in sorted({prompt.env_func for prompt in prompts or () if prompt.env_func is not None}):
         attempt(lambda environment=environment: _probe(config, environment))  # type: ignore[misc]  # bound at once

@@ -18,6 +18,7 @@ from openrlhf.pipeline.evaluation.inputs import EvaluationInputs, open_inputs
 from openrlhf.pipeline.evaluation.responses import failure_of, response_row
 from openrlhf.pipeline.evaluation.summary import summarise, table
 from openrlhf.rollout.environments import Environments
+from openrlhf.rollout.errors import GenerationError
 from openrlhf.rollout.generator import RolloutGenerator
 from openrlhf.rollout.seeds import sample_seed
 from openrlhf.track.errors import TrackError
@@ -32,7 +33,8 @@ def evaluate(config: EvaluateConfig, show: Show = print) -> dict[str, Any]:
 
     Raises:
         ConfigError: an input cannot be used. TrackError: neither can the folder. GenerationError, EndpointDown,
-            EngineDead, EnvError, RewardError: the evaluation broke; what was finished is in responses.jsonl.
+            EngineDead, EnvError, RewardError: the evaluation broke, or no sample got a verdict; what was finished is in
+            responses.jsonl.
     """
     folder = _folder(config)
     inputs = open_inputs(config)
@@ -41,6 +43,8 @@ def evaluate(config: EvaluateConfig, show: Show = print) -> dict[str, Any]:
     summary = summarise(rows, config.eval, config.train.seed)
     (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     show(table(summary, config.eval))
+    if all(row["score"] is None for row in rows):
+        raise GenerationError(f"no sample has a verdict; the first: {rows[0]['reason']}")
     show(f"responses {folder / 'responses.jsonl'}\nsummary   {folder / 'summary.json'}")
     return summary
 

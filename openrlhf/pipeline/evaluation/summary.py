@@ -89,15 +89,8 @@ def _extra(rows: Sequence[Row]) -> dict[str, float]:
 def table(summary: Mapping[str, Mapping[str, Any]], asked: EvaluatedPrompts) -> str:
     """The summary as text, one line per datasource."""
     rates = [f"mean@{asked.n_samples_per_prompt}", *(f"pass@{k}" for k in asked.pass_at)]
-    head = [
-        "datasource",
-        "prompts",
-        *(f"{rate} ({asked.confidence:.0%})" for rate in rates),
-        "length",
-        "cut",
-        "failures",
-    ]
-    lines = [head]
+    shown = [f"{rate} ({asked.confidence:.0%})" for rate in rates]
+    lines = [["datasource", "prompts", *shown, "length", "cut", "failures"]]
     for source, numbers in summary.items():
         failures = ", ".join(f"{kind} {count}" for kind, count in list(numbers["failures"].items())[:3])
         lines.append(
@@ -110,10 +103,9 @@ def table(summary: Mapping[str, Mapping[str, Any]], asked: EvaluatedPrompts) -> 
                 failures or "none",
             ]
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
+    return "\n".join("  ".join(line).rstrip() for line in padded)
 
 
 def _shown(estimate: Mapping[str, Any]) -> str:

@@ -1,0 +1,84 @@
+"""The command line of the evaluation command."""
+
+import pytest
+
+from openrlhf.config.errors import ConfigError
+from openrlhf.config.evaluate import EvaluateCommand, EvaluateConfig, parse_evaluate
+from openrlhf.config.machine import Machine
+from openrlhf.config.schema import flags
+from openrlhf.config.yaml_file import to_yaml
+
+BARE = Machine()
+LOCAL = "--actor.model_name_or_path model --eval.dataset rows.jsonl --output_dir out"
+SERVED = "--endpoint.url http://host:8000/v1 --endpoint.tokenizer model --eval.dataset rows.jsonl --output_dir out"
+
+
+def parse(line: str, machine: Machine = BARE, **environ: str) -> EvaluateCommand:
+    return parse_evaluate(line.split(), environ, machine)
+
+
+def problems(line: str, machine: Machine = BARE) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse(line, machine)
+    return list(caught.value.problems)
+
+
+def test_a_local_model_and_a_served_one():
+    config = parse(LOCAL).config
+    assert (config.device, config.vllm.dtype, config.engine().num_engines) == ("cpu", "bf16", 1)
+    assert parse(LOCAL, Machine(cpu_has_bf16=False)).config.vllm.dtype == "fp32"
+    assert parse(LOCAL, Machine(num_gpus=1)).config.device == "cuda"
+    assert parse(SERVED).config.endpoint.model is None
+
+
+def test_variables_and_flags_of_environments_count_here_too():
+    environ = {"CODE_CONCURRENT": "5", "ENV_ITER_NUM": "2", "OPENRLHF_ASYNC_QUEUE_SIZE": "9"}
+    command = parse(f"{LOCAL} --env.code.rounds 3", **environ)
+    assert (command.config.env.code.max_concurrent, command.config.env.code.rounds) == (5, 3)
+    assert command.warnings == ("ENV_ITER_NUM=2 has no effect: --env.code.rounds 3 is given",)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--eval.dataset d --output_dir o", "--actor.model_name_or_path or --endpoint.url is missing"),
+        (f"{LOCAL} --endpoint.url http://h/v1 --endpoint.tokenizer m", "give only one of them"),
+        ("--endpoint.url http://h/v1 --eval.dataset d --output_dir o", "--endpoint.tokenizer is missing"),
+        (SERVED.replace("http://host:8000/v1", "host:8000"), "--endpoint.url host:8000: write it like"),
+        ("--actor.model_name_or_path m --output_dir o", "--eval.dataset is missing"),
+        ("--actor.model_name_or_path m --eval.dataset d", "--output_dir is missing"),
+        (f"{LOCAL} --eval.pass_at 1 8", "--eval.pass_at [8]: must be from 1 to --eval.n_samples_per_prompt 4"),
+        (f"{LOCAL} --rollout.max_new_tokens 2048", "--rollout.max_new_tokens 2048: must be at least 1 and below"),
+        (f"{LOCAL} --eval.n_samples_per_prompt 0", "--eval.n_samples_per_prompt 0: must be at least 1"),
+        (f"{LOCAL} --eval.temperature -1", "--eval.temperature -1.0: must be 0 or more"),
+        (f"{LOCAL} --eval.confidence 95", "--eval.confidence 95.0: must be between 0 and 1"),
+        (f"{LOCAL} --device cuda", "--device cuda: torch sees no GPU"),
+        (f"{LOCAL} --vllm.dtype fp16", "--vllm.dtype fp16: not on CPU"),
+        (f"{LOCAL} --eval.topp 1", "--eval.topp is no flag of evaluate; nearest: --eval.top_p"),
+        (f"{LOCAL} --device cpu --device cuda", "given twice with different values"),
+    ],
+)
+def test_what_cannot_run_is_refused(line, expected):
+    assert any(expected in problem for problem in problems(line))
+
+
+def test_flags_without_effect_are_told():
+    idle = "--vllm.max_num_seqs 4 --device cpu --train.agent_func_path a.py --reward.remote_url r.py"
+    assert parse(f"{SERVED} {idle}").warnings == (
+        "--device has no effect: the model is served elsewhere",
+        "--reward.remote_url has no effect: --train.agent_func_path gives the scores",
+        "--vllm.max_num_seqs has no effect: the model is served elsewhere",
+    )
+    assert parse(f"{LOCAL} --endpoint.timeout 3").warnings == (
+        "--endpoint.timeout has no effect: --endpoint.url is not set",
+    )
+
+
+def test_the_key_is_written_nowhere():
+    assert "sesame" not in to_yaml(parse(f"{SERVED} --endpoint.key sesame").config)
+    (problem,) = problems(f"{SERVED} --endpoint.key sesame --endpoint.key other")
+    assert "sesame" not in problem
+
+
+def test_every_flag_has_a_help_text():
+    assert [flag.path for flag in flags(EvaluateConfig).values() if not flag.help.endswith(".")] == []
