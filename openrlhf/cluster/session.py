@@ -80,8 +80,6 @@ def _start_local(device: str, runtime_env: dict[str, dict[str, str]]) -> None:
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # an actor without GPUs keeps its environment as it is
     # Ray's own 15 lets every other program of the machine starve the run. The spelling is Ray's.
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
-    # A process that is killed takes its children along: vLLM's core would outlive its engine.
-    os.environ["RAY_process_group_cleanup_enabled"] = "1"  # noqa: SIM112
     for attempt in range(1, _START_ATTEMPTS + 1):
         try:
             ray.init(

@@ -178,9 +178,16 @@ def resume(job: Job) -> list[Waiting] | None:
         raise CheckpointError(f"{origin} holds no trainer states (it was saved with --ckpt.disable_ds)")
     state, waiting = _read_state(found)
     job.load_state_dict(state)
-    job.cluster.policy.load_state(found.folder / "actor")
-    if job.cluster.critic is not None:
-        job.cluster.critic.load_state(found.folder / "critic")
+    try:
+        job.cluster.policy.load_state(found.folder / "actor")
+        if job.cluster.critic is not None:
+            job.cluster.critic.load_state(found.folder / "critic")
+    except ClusterError:
+        raise
+    except (RuntimeError, OSError, ValueError, EOFError, pickle.UnpicklingError) as error:
+        raise CheckpointError(
+            f"{origin} cannot be loaded: {error}; without its folder an older one is taken"
+        ) from error
     logger.warning("resumed from %s", origin)
     return waiting
 

@@ -1,76 +1,52 @@
-"""A run that is killed and resumed ends with bitwise the weights of a run that was left alone.
+"""A run that is killed goes on as if nothing had happened: resumed where the command or a trainer was killed, by itself
+where an engine was. Synchronous runs end with bitwise the weights of a run that was left alone; asynchronous ones train
+the same prompts, each once.
 
 A kill point is a moment of the fourth step and a kind of process, ended by SIGKILL.
 """
 
-import contextlib
-import os
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.integration.training import Inputs, Run, marked_environment, rows, start_training, train, write_inputs
+from tests.integration.watching import REWARD, Watch
 from tests.models import make_tiny_llama
+from tests.proofs import keep
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
-# Every call leaves a line, so that a test can tell what the run is doing.
-REWARD = """
-def reward_func(queries, prompts, labels):
-    with open({calls!r}, "a") as calls:
-        calls.writelines(label + "\\n" for label in labels)
-    return [sum(c.isdigit() for c in q[len(p):]) / max(1, len(q) - len(p)) for q, p in zip(queries, prompts)]
-"""
 STEPS, KILLED_IN = 6, 4
 SAMPLES = 16  # of a step: 4 prompts, 4 samples each
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Where a run can be observed from outside."""
-
-    calls: Path
-    output: Path
-    saves: Path
-    run: Run
-
-    def finished_steps(self) -> int:
-        return max((int(row["step"]) for row in rows(self.output)), default=0)
-
-    def scored(self, label_prefix: str = "") -> int:
-        lines = self.calls.read_text().splitlines() if self.calls.exists() else []
-        return sum(line.startswith(label_prefix) for line in lines)
-
-    def process(self, title: str) -> psutil.Process | None:
-        """The newest process below the command whose title begins like this."""
-        found = []
-        for process in psutil.Process(self.run.process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                if " ".join(process.cmdline()).startswith(title):
-                    found.append(process)
-        return found[-1] if found else None
 
 
 def generating(watch: Watch) -> bool:
     return watch.scored("train") > (KILLED_IN - 1) * SAMPLES
 
 
+def queueing(watch: Watch) -> bool:
+    """Finished groups wait in the buffer of an asynchronous run."""
+    return watch.finished_steps() >= 2 and watch.scored("train") >= (watch.finished_steps() + 1) * SAMPLES + 4
+
+
 def training(watch: Watch) -> bool:
-    return watch.scored("train") == KILLED_IN * SAMPLES and watch.finished_steps() == KILLED_IN - 1
+    return watch.is_updating(KILLED_IN, SAMPLES) and watch.trainer_does() == "train_step"
 
 
 def syncing(watch: Watch) -> bool:
-    """Weights lie in shared memory for as long as they are on their way."""
-    if not training(watch) or (policy := watch.process("ray::PolicyActor")) is None:
-        return False
-    with contextlib.suppress(OSError):
-        folder = Path(f"/proc/{policy.pid}/fd")
-        return any("memfd" in os.readlink(link) for link in folder.iterdir())
-    return False
+    """The engine's core, which is stopped before, has not taken the weights that the trainer has sent."""
+    watch.wait_for(training)
+    core = watch.process("engine core")
+    core.suspend()
+    idle_since = time.monotonic()
+    while time.monotonic() - idle_since < 1:
+        if watch.trainer_does():
+            idle_since = time.monotonic()
+        time.sleep(0.002)
+    return watch.is_updating(KILLED_IN, SAMPLES)
 
 
 def saving(watch: Watch) -> bool:
@@ -83,33 +59,38 @@ def evaluating(watch: Watch) -> bool:
 
 MOMENTS: dict[str, Callable[[Watch], bool]] = {
     "generating": generating,
+    "queueing": queueing,
     "training": training,
     "syncing": syncing,
     "saving": saving,
     "evaluating": evaluating,
 }
-KINDS = {
-    "driver": None,
-    "trainer": "ray::PolicyActor",
-    "engine": "ray::EngineActor",
-    "engine core": "VLLM::EngineCore",
-}
-IN_CI = [("saving", "driver")]
-ALL = [
+RESUMED = [
     ("generating", "driver"),
     ("generating", "trainer"),
-    ("generating", "engine"),
-    ("generating", "engine core"),
     ("training", "driver"),
     ("training", "trainer"),
-    ("training", "engine core"),
     ("syncing", "trainer"),
-    ("syncing", "engine"),
     ("saving", "driver"),
     ("saving", "trainer"),
     ("evaluating", "driver"),
+]
+REPLACED = [
+    ("generating", "engine"),
+    ("generating", "engine core"),
+    ("training", "engine core"),
+    ("syncing", "engine core"),
     ("evaluating", "engine"),
 ]
+ASYNC = [("queueing", "driver"), ("queueing", "trainer"), ("queueing", "engine core")]
+IN_CI = [("saving", "driver"), ("generating", "engine core"), ("queueing", "driver")]
+
+
+def points(of: list[tuple[str, str]]) -> list[object]:
+    return [
+        pytest.param(*point, marks=() if point in IN_CI else pytest.mark.slow, id=" ".join(point).replace(" ", "-"))
+        for point in of
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -122,22 +103,23 @@ def inputs(tmp_path_factory) -> Inputs:
     return made
 
 
-def flags_of(inputs: Inputs, folder: Path, name: str, **more: object) -> list[str]:
+def flags_of(inputs: Inputs, folder: Path, **more: object) -> list[str]:
     (folder / "reward.py").write_text(REWARD.format(calls=str(folder / "calls.txt")))
-    return inputs.flags(
-        folder / name,
-        reward__remote_url=folder / "reward.py",
-        eval__dataset=inputs.folder / "held_out.jsonl",
-        eval__steps=1,
-        eval__n_samples_per_prompt=2,
-        train__full_determinism_enable=True,
-        train__seed=1,
-        ckpt__path=folder / "saves",
-        ckpt__save_steps=1,
-        ckpt__max_num=2,
-        ckpt__best_metric_key="none",
-        **more,
-    )
+    common: dict[str, object] = {
+        "reward__remote_url": folder / "reward.py",
+        "train__seed": 1,
+        "logger__num_rollouts_stored": 99,
+        "ckpt__path": folder / "saves",
+        "ckpt__save_steps": 1,
+        "ckpt__max_num": 2,
+        "ckpt__best_metric_key": "none",
+    }
+    return inputs.flags(folder / "run", **common | more)
+
+
+def repeatable(inputs: Inputs, folder: Path) -> list[str]:
+    evaluation = {"eval__dataset": inputs.folder / "held_out.jsonl", "eval__n_samples_per_prompt": 2, "eval__steps": 1}
+    return flags_of(inputs, folder, train__full_determinism_enable=True, **evaluation)
 
 
 def weights(folder: Path) -> bytes:
@@ -147,45 +129,79 @@ def weights(folder: Path) -> bytes:
 @pytest.fixture(scope="module")
 def uninterrupted(inputs, tmp_path_factory) -> bytes:
     folder = tmp_path_factory.mktemp("uninterrupted")
-    run = train(flags_of(inputs, folder, "run"), folder / "log")
+    run = train(repeatable(inputs, folder), folder / "log")
     assert run.process.returncode == 0, run.stderr[-3000:]
     return weights(folder / "run")
 
 
 def kill_at(moment: str, kind: str, flags: list[str], folder: Path) -> Run:
     """Start the run, kill that process at that moment, and wait for the run to end."""
-    title = KINDS[kind]
     with marked_environment() as environment:
         run = start_training(flags, folder / "killed", environment)
         watch = Watch(folder / "calls.txt", folder / "run", folder / "saves", run)
-        deadline = time.monotonic() + 300
-        while not MOMENTS[moment](watch):
-            assert run.process.poll() is None, run.stderr[-3000:]
-            assert time.monotonic() < deadline, f"never came to the moment of {moment}"
-            time.sleep(0.002)
-        victim = run.process if title is None else watch.process(title)
-        assert victim is not None
-        victim.kill()
+        watch.wait_for(MOMENTS[moment])
+        watch.process(kind).kill()
+        for core in watch.processes("VLLM::EngineCore"):
+            core.resume()
         run.wait()
     return run
 
 
-@pytest.mark.parametrize(
-    ("moment", "kind"),
-    [
-        pytest.param(*point, marks=() if point in IN_CI else pytest.mark.slow, id=" ".join(point).replace(" ", "-"))
-        for point in ALL
-    ],
-)
-def test_a_killed_run_goes_on_as_if_nothing_had_happened(moment, kind, inputs, uninterrupted, tmp_path):
-    flags = flags_of(inputs, tmp_path, "run")
-    killed = kill_at(moment, kind, flags, tmp_path)
+def resume(flags: list[str], killed: Run, kind: str, folder: Path) -> Run:
     assert killed.process.returncode != 0
     if kind != "driver":  # the run itself is alive to say what it lost
         (line,) = [line for line in killed.stderr.splitlines() if line.startswith("error:")]
-        assert "died" in line or "dead" in line, line
-    resumed = train([*flags, "--ckpt.load_enable"], tmp_path / "resumed")
+        assert "policy rank 0 died" in line, line
+        assert "--ckpt.load_enable goes on after step" in killed.stderr
+    resumed = train([*flags, "--ckpt.load_enable"], folder / "resumed")
     assert resumed.process.returncode == 0, resumed.stderr[-3000:]
     assert "resumed from the checkpoint of step" in resumed.stderr
+    return resumed
+
+
+def keep_outcome(moment: str, kind: str, folder: Path, runs: list[Run], outcome: str) -> None:
+    """What the runs said on stderr, and how it ended."""
+    text = "".join(f"--- {run.log.name}, exit code {run.process.returncode}\n{run.stderr}" for run in runs)
+    file = folder / "outcome.txt"
+    lines = [line for line in text.splitlines() if "Disabling Triton" not in line]
+    file.write_text("\n".join([f"SIGKILL: {kind}, {moment} in step {KILLED_IN}", *lines, outcome, ""]))
+    keep(f"kill_points/{moment} {kind}".replace(" ", "_"), [file])
+
+
+@pytest.mark.parametrize(("moment", "kind"), points(RESUMED))
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(moment, kind, inputs, uninterrupted, tmp_path):
+    flags = repeatable(inputs, tmp_path)
+    killed = kill_at(moment, kind, flags, tmp_path)
+    resumed = resume(flags, killed, kind, tmp_path)
     assert [row["step"] for row in rows(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
     assert weights(tmp_path / "run") == uninterrupted
+    keep_outcome(moment, kind, tmp_path, [killed, resumed], "weights equal those of an uninterrupted run, bit for bit")
+
+
+@pytest.mark.parametrize(("moment", "kind"), points(REPLACED))
+def test_a_killed_engine_is_replaced_and_the_run_never_knows(moment, kind, inputs, uninterrupted, tmp_path):
+    run = kill_at(moment, kind, repeatable(inputs, tmp_path), tmp_path)
+    assert run.process.returncode == 0, run.stderr[-3000:]
+    assert "restarting it (1 of 3)" in run.stderr
+    assert [row["step"] for row in rows(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
+    assert weights(tmp_path / "run") == uninterrupted
+    keep_outcome(moment, kind, tmp_path, [run], "weights equal those of an uninterrupted run, bit for bit")
+
+
+@pytest.mark.parametrize(("moment", "kind"), points(ASYNC))
+def test_an_asynchronous_run_that_is_killed_trains_every_prompt_once(moment, kind, inputs, tmp_path):
+    flags = flags_of(inputs, tmp_path, train__async_enable=True, train__async_queue_size=2)
+    killed = kill_at(moment, kind, flags, tmp_path)
+    runs = [killed]
+    if kind.startswith("engine"):
+        assert killed.process.returncode == 0, killed.stderr[-3000:]
+        assert "restarting it (1 of 3)" in killed.stderr
+    else:
+        runs.append(resume(flags, killed, kind, tmp_path))
+    steps = rows(tmp_path / "run")
+    assert [row["step"] for row in steps] == [1, 2, 3, 4, 5, 6]
+    assert (steps[-1]["ledger/trained"], steps[-1]["ledger/drawn_total"]) == (4 * STEPS, 4 * STEPS)
+    trained = Watch(tmp_path / "calls.txt", tmp_path / "run", tmp_path / "saves", killed).trained_samples()
+    assert Counter(prompt_id for prompt_id, _ in trained) == dict.fromkeys(range(4 * STEPS), 4)
+    assert len({sample_id for _, sample_id in trained}) == STEPS * SAMPLES
+    keep_outcome(moment, kind, tmp_path, runs, f"{4 * STEPS} prompts, each trained on once")

@@ -84,6 +84,7 @@ class VllmEngine:
     async def start(self) -> None:
         """Load the model; blocks the event loop for the seconds that takes."""
         self._llm = AsyncLLM.from_engine_args(engine_args(self._args))
+        await self._llm.collective_rpc("end_with_parent")
         await self._llm.update_weight_version(str(self._version))
 
     @property

@@ -6,6 +6,8 @@ without a tied output head, and go through the model's own loader:
     transfer -> (name, tensor) -> model.load_weights under layerwise reload -> repack tied heads -> check
 """
 
+import ctypes
+import signal
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,11 +19,18 @@ from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, i
 from openrlhf.rollout.vllm.sources import BroadcastGroup, broadcast_source, ipc_source, shared_memory_source
 from openrlhf.types import TensorSpec, TransferManifest
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
 
 class WeightReceiver:
     """Methods that `collective_rpc` may call on a worker; their names must not clash with the worker's own."""
 
     policy_broadcast_group: BroadcastGroup | None = None
+
+    def end_with_parent(self) -> None:
+        """Let the kernel end this process with the one that started it, also where that is killed: nothing else would,
+        and the memory of an engine would be gone for the one that takes its place."""
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     def receive_policy_weights(self, wire_manifest: dict[str, Any], engine_index: int) -> None:
         """Load the weights that `wire_manifest` (asdict of a TransferManifest) describes.
