@@ -5,20 +5,17 @@
 Exit codes: 0 stopped by a signal, 1 it failed, 2 the command cannot run as given (one line on stderr per problem).
 """
 
-import asyncio
-import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from openrlhf.cli.http_service import serve_until_signal
 from openrlhf.config.data import DataConfig
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.serve_rm import ServeRmConfig, parse_serve_rm
 from openrlhf.config.train import DsConfig
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from openrlhf.reward.model import RewardModels
 
 
@@ -38,7 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         models = _load(config)
         app = make_app(lambda texts: models.score_texts(texts, config.batch_size), config.reward.models)
-        asyncio.run(_serve(app, config))
+        names = ", ".join(config.reward.models)
+        serve_until_signal(
+            app, config.host, config.port, lambda address: f"reward models {names} at {address}/get_reward"
+        )
     except (ModelError, OSError) as error:  # OSError: the port is taken
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
@@ -70,24 +70,6 @@ def _load(config: ServeRmConfig) -> "RewardModels":
         calibrated=config.reward.normalize_enable,
         hold=lambda model, runner: ReplicaBackend(model, device, runner=runner),
     )
-
-
-async def _serve(app: "web.Application", config: ServeRmConfig) -> None:
-    from aiohttp import web
-
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, config.host, config.port)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        print(f"reward models {', '.join(config.reward.models)} at http://{host}:{port}/get_reward", flush=True)
-        stopped = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        await stopped.wait()
-    finally:
-        await runner.cleanup()
 
 
 if __name__ == "__main__":
