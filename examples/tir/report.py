@@ -1,6 +1,6 @@
 """Print and draw what a run of the example learned: programs without an error, and right answers.
 
-    python3 examples/tir/report.py runs/tir
+python3 examples/tir/report.py runs/tir
 """
 
 import json
@@ -26,9 +26,7 @@ def report(steps: list[dict]) -> str:
         lines.append(f"{step['step']:>4}  " + "  ".join(shown))
     quarter = max(1, len(steps) // 4)
     for name, text in CURVES.items():
-        first, last = (
-            [step[name] for step in part if name in step] for part in (steps[:quarter], steps[-quarter:])
-        )
+        first, last = ([step[name] for step in part if name in step] for part in (steps[:quarter], steps[-quarter:]))
         if first and last:
             lines.append(f"{text}: {sum(first) / len(first):.2f} -> {sum(last) / len(last):.2f}")
     return "\n".join(lines)
