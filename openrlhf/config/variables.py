@@ -44,6 +44,14 @@ VARIABLES: dict[str, str] = {
 }
 
 
+# Variables of older scripts that say nothing to this project, and why.
+WITHOUT_EFFECT: dict[str, str] = {
+    "MAX_VLLM_BATCHSIZE": "prompts go to the engines one by one, each to the one with the fewest samples in flight",
+    "ROBERTA_PATH": "repetition is counted in words, without a tokenizer model",
+    "SYNLOGIC_PATH": "the puzzles come from the package reasoning-gym",
+    "DEBUG_FLAG": "every step keeps samples in the run folder; see --logger.num_rollouts_stored",
+}
+
 _NUMBER = Flag("", "float", 1, (), False, 0.0, "")
 
 
@@ -71,6 +79,11 @@ def with_variables(
             found[path] = value
         elif now[path] != value:
             warnings.append(f"{name}={brief(text)} has no effect: --{path} {shown(now[path])} is given")
+    warnings += [
+        f"{name}={brief(environ[name])} has no effect: {reason}"
+        for name, reason in WITHOUT_EFFECT.items()
+        if environ.get(name, "").strip()
+    ]
     if found:
         config = type(config).model_validate(nest(given | found))
     return config, warnings, problems

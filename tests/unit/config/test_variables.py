@@ -4,7 +4,7 @@ import pytest
 
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import flags, given
-from openrlhf.config.variables import VARIABLES, with_variables
+from openrlhf.config.variables import VARIABLES, WITHOUT_EFFECT, with_variables
 
 # Seed 001's script exports these; the values are its own.
 SEED = {
@@ -65,3 +65,10 @@ def test_what_is_no_value_is_a_problem_that_names_variable_and_flag(problems):
     assert any(line.startswith("CODE_CONCURRENT=many: 'many' is no whole number") for line in lines)
     assert any(line.endswith("it stands for --env.code.merge_rounds") for line in lines)
     assert any(line.startswith("--env.code.rounds -1") for line in lines)
+
+
+def test_what_has_no_counterpart_is_told():
+    _, warnings, problems = with_variables(PPOConfig(), {"MAX_VLLM_BATCHSIZE": "4", "DEBUG_FLAG": ""})
+    assert warnings == [f"MAX_VLLM_BATCHSIZE=4 has no effect: {WITHOUT_EFFECT['MAX_VLLM_BATCHSIZE']}"]
+    assert problems == []
+    assert not set(WITHOUT_EFFECT) & set(VARIABLES)
