@@ -24,6 +24,7 @@ import yaml
 
 from deepgym.cli import main as deepgym_cli
 from openrlhf.config.errors import ConfigError
+from openrlhf.config.evaluate import parse_evaluate
 from openrlhf.config.parse import parse_ppo
 from openrlhf.config.serve_math_verify import parse_serve_math_verify
 from openrlhf.config.serve_rm import parse_serve_rm
@@ -44,6 +45,7 @@ def parse_deepgym(argv: list[str]) -> None:
 ROOT = Path(__file__).resolve().parents[1]
 PARSERS: dict[str, Callable[[list[str]], object]] = {
     "openrlhf.cli.train_ppo_ray": parse_ppo,
+    "openrlhf.cli.evaluate": parse_evaluate,
     "openrlhf.cli.serve_rm": parse_serve_rm,
     "openrlhf.cli.serve_math_verify": parse_serve_math_verify,
     "deepgym": parse_deepgym,
