@@ -9,47 +9,21 @@ run; streaming can do better than it, since it does not wait for the slowest sam
 """
 
 import argparse
-import json
-import subprocess
-import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+from support import small_run
 from support.machine import ROOT, choose_setting, print_header
 
 TARGET = 1.5
 WARM_UP = 2  # steps
-PROMPTS, SAMPLES = 8, 4  # of a step
 
 
-def make_model(folder: Path) -> None:
-    """A random Llama large enough that a training step takes about a second on two cores."""
-    sys.path.insert(0, str(ROOT))
-    from tests.models import make_tiny_llama
-
-    make_tiny_llama(folder)
-
-
-def run(name: str, folder: Path, steps: int, *flags: str) -> list[dict]:
+def run(name: str, folder: Path, steps: int, flags: Mapping[str, object]) -> list[dict]:
     """Train; return the rows of the steps that count."""
-    output = folder / name
-    command = [
-        *(sys.executable, "-m", "openrlhf.cli.train_ppo_ray"),
-        *("--actor.model_name_or_path", str(folder / "model"), "--data.prompt_dataset", str(folder / "prompts.jsonl")),
-        *("--reward.remote_url", str(ROOT / "benchmarks/support/slow_environment.py")),
-        *("--algo.advantage.estimator", "reinforce_baseline", "--algo.kl.init_coef", "0", "--data.max_len", "96"),
-        *("--rollout.batch_size", str(PROMPTS), "--rollout.n_samples_per_prompt", str(SAMPLES)),
-        *("--rollout.max_new_tokens", "48", "--rollout.micro_batch_size", "4"),
-        *("--train.batch_size", str(PROMPTS * SAMPLES), "--train.micro_batch_size", "1", "--train.max_epochs", "4"),
-        *("--ds.param_dtype", "fp32", "--ds.no-packing_samples", "--train.max_steps", str(steps)),
-        *("--ckpt.output_dir", str(output), *flags),
-    ]
-    with (folder / f"{name}.log").open("w") as log:
-        done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=log, timeout=1800, check=False)
-    if done.returncode:
-        raise SystemExit((folder / f"{name}.log").read_text()[-3000:])
-    rows = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["step"] > WARM_UP]
+    environment = {"--reward.remote_url": ROOT / "benchmarks/support/slow_environment.py", "--train.max_epochs": 4}
+    return [row for row in small_run.run(name, folder, steps, environment | flags) if row["step"] > WARM_UP]
 
 
 def rate(rows: list[dict]) -> float:
@@ -69,14 +43,13 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make_model(folder / "model")
-        prompts = [{"input": f"count to {i}"} for i in range(PROMPTS * arguments.steps)]
-        (folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in prompts))
+        small_run.make_model(folder / "model")
+        small_run.write_prompts(folder / "prompts.jsonl", small_run.PROMPTS * arguments.steps)
         print_header("asynchronous and synchronous", "random Llama", choose_setting("fp32"))
-        sync = run("sync", folder, arguments.steps)
+        sync = run("sync", folder, arguments.steps, {})
         print(f"synchronous    {rate(sync):7.2f} samples/s", flush=True)
-        ahead = ("--train.async_enable", "--train.async_queue_size", str(arguments.queue))
-        asynchronous = run("async", folder, arguments.steps, *ahead)
+        ahead = {"--train.async_enable": None, "--train.async_queue_size": arguments.queue}
+        asynchronous = run("async", folder, arguments.steps, ahead)
     generate, train = mean(sync, "generation"), mean(sync, "make_experience", "ppo_train", "broadcast")
     ratio, ideal = rate(asynchronous) / rate(sync), (generate + train) / max(generate, train)
     print(f"asynchronous   {rate(asynchronous):7.2f} samples/s")

@@ -1,0 +1,85 @@
+"""Make the measurements: asynchronous runs of several queue sizes on this machine, and its engine by itself."""
+
+import asyncio
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..small_run import PROMPTS, SAMPLES, make_model, run, write_prompts
+from .measured import Measured, Run, step_of
+
+DELAY = (1.0, 10.0)  # seconds between a sample and its reward; long, so that other work on the machine shows little
+COUNTS = (1, 8, 32, 64)  # requests in flight
+TOKENS = 16
+ENVIRONMENT = f"""
+import asyncio
+import random
+
+async def reward_func(queries, prompts, labels):
+    await asyncio.sleep(random.uniform(*{DELAY}))
+    return [sum(character.isdigit() for character in query) / len(query) for query in queries]
+"""
+
+
+def measure(queue_sizes: Sequence[int], steps: int) -> Measured:
+    """Takes some minutes: a run per queue size, one after the other."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_model(folder / "model")
+        write_prompts(folder / "prompts.jsonl", PROMPTS * (steps + max(queue_sizes)))
+        (folder / "environment.py").write_text(ENVIRONMENT)
+        runs = tuple(_measure_run(folder, size, steps) for size in queue_sizes)
+        lengths = _lengths(folder / f"queue{queue_sizes[0]}")
+        decoding = asyncio.run(_measure_decoding(folder / "model"))
+    machine = f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}, random Llama of 0.4 M parameters, fp32"
+    return Measured(machine, PROMPTS, SAMPLES, DELAY, lengths, decoding, runs)
+
+
+def _measure_run(folder: Path, queue_size: int, steps: int) -> Run:
+    flags = {
+        "--reward.remote_url": folder / "environment.py",
+        "--train.async_enable": None,
+        "--train.async_queue_size": queue_size,
+        "--rollout.max_new_tokens": TOKENS,
+        "--train.micro_batch_size": PROMPTS * SAMPLES,
+        "--logger.num_rollouts_stored": PROMPTS * SAMPLES,
+    }
+    rows = run(f"queue{queue_size}", folder, steps, flags)
+    found = Run(queue_size, tuple(step_of(row) for row in rows))
+    print(f"queue size {queue_size}: {found.samples_per_second:.2f} samples/s", flush=True)
+    return found
+
+
+def _lengths(output: Path) -> tuple[int, ...]:
+    """Sampled tokens of the samples that the run has stored."""
+    samples = [json.loads(line) for path in sorted(output.glob("rollouts/*.jsonl")) for line in path.open()]
+    return tuple(sum(sum(segment["action_mask"]) for segment in sample["segments"]) for sample in samples)
+
+
+async def _measure_decoding(model: Path) -> tuple[tuple[int, float], ...]:
+    """Seconds per token while so many requests are decoded together, the fastest of three goes."""
+    from openrlhf.config.rollout import VllmConfig
+    from openrlhf.rollout.vllm.environment import engine_environment
+
+    os.environ.update(engine_environment("cpu", threads=1))
+    from openrlhf.rollout.vllm.args import VllmEngineArgs
+    from openrlhf.rollout.vllm.engine import VllmEngine
+    from openrlhf.types import SamplingParams
+
+    engine = VllmEngine(VllmEngineArgs(str(model), VllmConfig(dtype="fp32", cpu_kv_cache_gb=1), "cpu", 128, 120))
+    await engine.start()
+    found = []
+    for count in COUNTS:
+        goes = []
+        for _ in range(4):  # the first warms up
+            start = time.perf_counter()
+            params = SamplingParams(max_tokens=TOKENS, min_tokens=TOKENS)
+            await asyncio.gather(*(engine.generate([10, 20, 30 + i % 60], params) for i in range(count)))
+            goes.append((time.perf_counter() - start) / TOKENS)
+        found.append((count, min(goes[1:])))
+    engine.shutdown()
+    return tuple(found)
