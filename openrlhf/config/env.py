@@ -51,3 +51,13 @@ class EnvConfig(Section):
     code: CodeConfig = CodeConfig()
     verifier: VerifierConfig = VerifierConfig()
     terms: TermsConfig = TermsConfig()
+
+    @property
+    def has_address(self) -> bool:
+        """Whether it is said where the services are."""
+        return self.server is not None or self.proxy_file is not None
+
+    @property
+    def has_math_service(self) -> bool:
+        """Whether a service compares answers, and not processes of this machine."""
+        return self.verifier.math_url is not None or (self.verifier.math_port is not None and self.has_address)

@@ -25,9 +25,18 @@ _BUDGETS = ("train.max_tokens_per_gpu", "rollout.max_tokens_per_gpu")
 _MICRO = ("train.micro_batch_size", "rollout.micro_batch_size")
 _WANDB = ("logger.wandb.org", "logger.wandb.group", "logger.wandb.project", "logger.wandb.run_name")
 
+_NO_ADDRESS = "neither --env.proxy_file nor --env.server says where the services are"
+_MATH_SERVICE = ("env.verifier.math_timeout", "env.verifier.math_key", "env.verifier.math_fail_score")
+_JUDGE = ("env.verifier.judge_port", "env.verifier.judge_timeout")
+
 _SAVED = ("ckpt.save_hf", "ckpt.disable_ds", "ckpt.max_num", "ckpt.max_mem")
 _CRITIC_ALONE = ("algo.advantage.lambd", "critic.")
 _REWARD_MODEL = ("reward.model_weights", "reward.offload", "reward.num_nodes", "reward.num_gpus_per_node")
+
+
+def _skips_what_is_masked(config: PPOConfig) -> bool:
+    flags = config.algo.bad_examples
+    return flags.filter_enable and flags.loss_mask_enable and flags.advantage_mask == "skip"
 
 
 def _no_value_head(config: PPOConfig) -> bool:
@@ -89,6 +98,16 @@ IDLE = (
         lambda c: not c.algo.dynamic_filtering_enable,
         "--algo.dynamic_filtering_enable is off",
     ),
+    Idle(("env.proxy_file",), lambda c: c.env.server is not None, "--env.server says where the services are"),
+    Idle(("env.verifier.math_port", "env.code.port"), lambda c: not c.env.has_address, _NO_ADDRESS),
+    Idle(("env.verifier.math_port",), lambda c: c.env.verifier.math_url is not None, "--env.verifier.math_url is used"),
+    Idle(_MATH_SERVICE, lambda c: not c.env.has_math_service, "answers are compared in processes of this machine"),
+    Idle(_JUDGE, lambda c: not c.env.verifier.judge_enable, "--env.verifier.judge_enable is off"),
+    Idle(
+        ("env.verifier.max_retries",),
+        lambda c: not (c.env.has_math_service or c.env.verifier.judge_enable),
+        "no service is asked",
+    ),
     Idle(
         ("algo.bad_examples.loss_mask_enable", "algo.bad_examples.advantage_mask"),
         lambda c: not c.algo.bad_examples.filter_enable,
@@ -96,7 +115,7 @@ IDLE = (
     ),
     Idle(
         ("algo.bad_examples.advantage_mask",),
-        lambda c: c.algo.bad_examples.advantage_mask == "skip" and c.algo.bad_examples.loss_mask_enable,
+        _skips_what_is_masked,
         "with --algo.bad_examples.loss_mask_enable bad examples are not trained on",
     ),
     Idle(

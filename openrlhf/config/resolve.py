@@ -30,6 +30,7 @@ from openrlhf.config.rules import (
     resolve_lengths,
     resolve_logging,
     resolve_pipeline,
+    resolve_services,
 )
 from openrlhf.config.shaping_rules import resolve_shaping
 from openrlhf.config.variables import with_variables
@@ -76,6 +77,7 @@ def resolve(
     resolve_lengths(draft)
     resolve_algorithm(draft)
     resolve_shaping(draft)
+    resolve_services(draft)
     if in_bounds:  # sizes are divided by each other
         resolve_placement(draft)
         resolve_batches(draft)

@@ -28,8 +28,7 @@ class MathVerifier(Protocol):
 
 def make_math_verifier(env: EnvConfig) -> MathVerifier:
     """A service where the flags name one, else worker processes."""
-    verifier = env.verifier
-    return ServedMath(env) if verifier.math_url is not None or verifier.math_port is not None else LocalMath()
+    return ServedMath(env) if env.has_math_service else LocalMath()
 
 
 class LocalMath:
