@@ -33,14 +33,14 @@ def finished(refs: Mapping[Any, str], work: str, timeout: float) -> Iterator[Any
         timeout: seconds for all of them together.
 
     Raises:
-        PeerTimeout: names a peer that has not finished.
+        PeerTimeout: names all peers that have not finished: where they wait for each other, any may be the cause.
     """
     pending = list(refs)
     deadline = time.monotonic() + timeout
     while pending:
         ready, pending = ray.wait(pending, num_returns=1, timeout=max(0.0, deadline - time.monotonic()))
         if not ready:
-            raise PeerTimeout(refs[pending[0]], work, timeout)
+            raise PeerTimeout(", ".join(refs[ref] for ref in pending), work, timeout)
         yield from ready
 
 

@@ -235,6 +235,23 @@ def test_an_engine_that_dies_of_a_weight_update_gets_the_next_one(fake):
     assert not engine_group.replaced
 
 
+def test_a_death_that_both_threads_find_is_one_restart(fake, monkeypatch):
+    """While the one waits for the weights to arrive, the other sees the groups of the same process fail."""
+    engine_group = group(1)
+    engine_group.submit(requests([1]))
+    fake.dead.add((0, 0))
+
+    def fetch(ref, peer, work):
+        if work == "receive weights":
+            assert handed_out(engine_group) == []
+        return fake.fetch(ref, peer, work)
+
+    monkeypatch.setattr(engines, "fetch", fetch)
+    engine_group.receive("weights")
+    assert fake.started[0] == 2
+    assert engine_group.stale
+
+
 def test_an_engine_that_dies_again_and_again_ends_the_run(fake):
     engine_group = group(1, max_restarts=1)
     engine_group.submit(requests([1]))

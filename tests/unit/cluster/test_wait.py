@@ -43,6 +43,13 @@ def test_a_silent_peer_is_named(answers):
     )
 
 
+def test_all_that_are_silent_are_named(answers):
+    """Ranks wait for each other: the driver cannot tell which of them is the one that hangs."""
+    answers["b"] = 1
+    with pytest.raises(PeerTimeout, match=r"^rank 0, rank 2 did not finish"):
+        wait.gather({"a": "rank 0", "b": "rank 1", "c": "rank 2"}, "train step", 30)
+
+
 def test_a_peers_own_error_arrives_as_it_was_and_at_once(answers):
     """`b` never answers: the failure of `a` must not wait for it."""
     cause = RewardError("reward_func raised")
