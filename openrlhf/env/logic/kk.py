@@ -51,7 +51,9 @@ def share_right(answer: str, gold: str, roles: Sequence[str] = ROLES) -> float:
 
 def named(text: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
     """Role by name, both in lower case; the last statement about a name stands."""
-    found = re.findall(rf"\b(\w[\w'-]*)\W+is\s+(?:an?\s+)?({_either(roles)})\b", text, re.IGNORECASE)
+    # Bounded repetitions: a response made to be hard costs no more than its length.
+    said = rf"\b(\w[\w'-]{{0,40}})\W{{1,8}}is\s{{1,8}}(?:an?\s{{1,8}})?({_either(roles)})\b"
+    found = re.findall(said, text, re.IGNORECASE)
     return {name.lower(): role.lower() for name, role in found}
 
 

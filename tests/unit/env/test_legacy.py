@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from openrlhf.config.env import EnvConfig
+from openrlhf.env import env_config
 from openrlhf.env.errors import EnvError
 from openrlhf.env.legacy import LegacyExecutor, Output, Request, is_generate, task_filter, task_reward
 from openrlhf.types import SamplingParams
@@ -78,6 +79,11 @@ async def test_a_generate_function_becomes_a_trajectory():
     np.testing.assert_allclose(segment.logprobs, [0, -0.5, -1, 0, -0.5, -1])
     assert (trajectory.outcome, trajectory.truncated, trajectory.facts) == (None, False, {"code_runs": 1})
     assert [len(call.prompt_token_ids) for call in engine.calls] == [1, 4]
+
+
+def test_the_registry_takes_a_generate_function(monkeypatch):
+    monkeypatch.setitem(env_config.ENV_GENERATE_CONFIG, "old", generate)
+    assert isinstance(env_config.environments_of(EnvConfig())("old"), LegacyExecutor)
 
 
 async def test_none_is_tried_again_and_not_for_ever():

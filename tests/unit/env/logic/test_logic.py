@@ -1,5 +1,7 @@
 """Knights and knaves, zebra puzzles."""
 
+import time
+
 import pytest
 
 from openrlhf.env.errors import EnvError
@@ -25,6 +27,13 @@ GOLD = "Ann is a knight, Bob is a knave and Cy is a knave."
 )
 def test_the_share_of_right_roles(answer, share):
     assert share_right(answer, GOLD) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["a'" * 30_000, "Ann " + "- " * 30_000, "is " * 30_000, "knight " * 10_000])
+def test_a_long_odd_answer_costs_little_time(text):
+    started = time.process_time()
+    assert share_right(text, GOLD) == 0.0
+    assert time.process_time() - started < 1.0
 
 
 def test_other_words_for_the_roles():
