@@ -2,14 +2,18 @@
 reward."""
 
 import asyncio
+import json
 
 import pytest
 
+from openrlhf.config.env import EnvConfig
+from openrlhf.env.task_rewards import TaskRewards
 from openrlhf.rollout.environments import Environments
 from openrlhf.rollout.generator import RolloutGenerator
 from openrlhf.rollout.single_turn import SingleTurnExecutor
 from openrlhf.types import Prompt, RewardOutcome, SamplingParams, Status, Trajectory
 from tests.fakes import FakeTokenizer, ScriptedEngine, ScriptedReward, completion
+from tests.unit.env.samples import tools
 
 PLAIN = Prompt(prompt_id=1, text="ab", label="42")
 THERE = Prompt(prompt_id=2, text="ab", label="42", env_func="there")
@@ -130,3 +134,17 @@ async def test_a_prompt_that_names_a_task_is_graded_by_it_and_no_other_source():
     assert (seen, response, limit) == (prompt, "xy<eos>", 8)
     assert trajectory.segments == graded[0].segments
     assert len(reward.calls) == 1
+
+
+async def test_knights_and_knaves_are_graded_by_the_name_in_their_label():
+    gold = "Ann is a knight and Bob is a knave."
+    answers = iter(
+        [f"so </think> <answer> {gold} </answer>", "so </think> <answer> Ann is a knight, Bob is a knight </answer>"]
+    )
+    engine = ScriptedEngine(lambda call: completion(next(answers)))
+    tasks = TaskRewards(EnvConfig(), FakeTokenizer(), tools())
+    generator = RolloutGenerator(engine, SingleTurnExecutor(), None, FakeTokenizer(), 500, tasks=tasks)
+    prompt = Prompt(prompt_id=4, text="who?", label=json.dumps({"uuid": "a", "gold_ans": gold}), task="kk")
+    right, half = await run(generator, prompt) + await run(generator, prompt)
+    assert (right.outcome.reward, right.outcome.score) == (2.0, 1.0)  # 1 for the form, 2 of 2 roles
+    assert (half.outcome.reward, half.outcome.score) == (1.5, 0.5)
