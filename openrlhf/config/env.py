@@ -61,3 +61,8 @@ class EnvConfig(Section):
     def has_math_service(self) -> bool:
         """Whether a service compares answers, and not processes of this machine."""
         return self.verifier.math_url is not None or (self.verifier.math_port is not None and self.has_address)
+
+    @property
+    def has_code_server(self) -> bool:
+        """Whether code goes to a server: it has a port, and an address to look up."""
+        return self.code.port is not None and (self.server is not None or self.proxy_file is not None)

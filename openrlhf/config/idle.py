@@ -171,6 +171,13 @@ IDLE = (
     Idle(
         ("vllm.cpu_kv_cache_gb",), lambda c: c.device == "cuda", "on GPU --vllm.gpu_memory_utilization sets the memory"
     ),
+    Idle(
+        ("data.image_key", "actor.freeze_visual_encoder"),
+        lambda c: c.data.max_images_per_prompt == 0,
+        "--data.max_images_per_prompt is 0: prompts are text, and a vision encoder is not trained",
+    ),
+    Idle(("env.code.compile_timeout",), lambda c: not c.env.has_code_server, "deepgym's sandbox compiles nothing"),
+    Idle(("env.code.sandbox",), lambda c: c.env.has_code_server, "a server at --env.code.port runs code"),
     Idle(("local_rank",), lambda _: True, "Ray places the processes"),
     Idle(("data.dataloader_num_workers",), lambda _: True, "prompts are read once and kept in memory"),
 )
@@ -193,6 +200,8 @@ _HARMLESS: dict[str, object] = {
     "eval.steps": -1,
     "eval.at_start": False,
     "train.mask_stale_tokens": False,
+    "actor.freeze_visual_encoder": False,
+    "data.image_key": "images",
     "local_rank": -1,
     "data.dataloader_num_workers": 0,
 }

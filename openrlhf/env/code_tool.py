@@ -30,7 +30,7 @@ class CodeTool:
         """`runner`, `pause`: for tests. Raises EnvError where this machine has no sandbox and no server is named."""
         code = env.code
         if runner is None:
-            runner = ServerRunner(env) if uses_server(env) else _sandbox(env)
+            runner = ServerRunner(env) if env.has_code_server else _sandbox(env)
         self._runner = runner
         self._places = asyncio.Semaphore(code.max_concurrent)
         self._tries = code.max_retries
@@ -59,11 +59,6 @@ class CodeTool:
 
     async def close(self) -> None:
         await self._runner.close()
-
-
-def uses_server(env: EnvConfig) -> bool:
-    """Whether code goes to a server: it has a port, and an address to look up."""
-    return env.code.port is not None and (env.server is not None or env.proxy_file is not None)
 
 
 def _sandbox(env: EnvConfig) -> CodeRunner:

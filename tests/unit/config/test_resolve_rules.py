@@ -198,6 +198,9 @@ WARNED = [
     ({"eval.dataset": "prompts.jsonl"}, "eval.dataset"),
     ({"logger.wandb.project": "p"}, "logger.wandb.project"),
     ({"vllm.gpu_memory_utilization": 0.5}, "vllm.gpu_memory_utilization"),
+    ({"env.code.port": 10003}, "env.code.port"),
+    ({"env.code.compile_timeout": 5.0}, "env.code.compile_timeout"),
+    ({"env.server": "http://h", "env.code.port": 10003, "env.code.sandbox": "local"}, "env.code.sandbox"),
     ({"local_rank": 0}, "local_rank"),
 ]
 

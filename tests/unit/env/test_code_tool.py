@@ -8,7 +8,7 @@ import pytest
 from openrlhf.config.env import EnvConfig
 from openrlhf.env.code_result import CodeResult
 from openrlhf.env.code_runner import RunnerDown
-from openrlhf.env.code_tool import DOWN, CodeTool, uses_server
+from openrlhf.env.code_tool import DOWN, CodeTool
 from tests.fakes import ScriptedRunner
 
 
@@ -71,4 +71,4 @@ async def test_earlier_programs_run_first_where_rounds_are_merged():
     ],
 )
 def test_a_server_needs_a_port_and_an_address(settings, expected):
-    assert uses_server(EnvConfig.model_validate(settings)) is expected
+    assert EnvConfig.model_validate(settings).has_code_server is expected

@@ -1,0 +1,45 @@
+"""The example with a Python tool as a user runs it: SmolLM2-135M runs real code, and more and more of it without an
+error. Several minutes; the curve is kept in docs/proofs/tir."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.proofs import keep
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(2700)]
+
+KEPT = ("metrics.jsonl", "tir_curve.png")
+
+
+def stored(run: Path) -> list[dict]:
+    files = sorted((run / "rollouts").glob("step_*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_programs_break_less_often_with_every_step(tmp_path):
+    run = tmp_path / "run"
+    environment = os.environ | {"RUN": str(run), "DATA": str(tmp_path / "data"), "SEED": "0"}
+    subprocess.run([ROOT / "examples" / "tir" / "run.sh"], env=environment, check=True, timeout=2600)
+    keep("tir/seed_0", [run / name for name in KEPT])
+    steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    without_error = np.array([step["rollout/extra/code_success_rate"] for step in steps])
+    right = np.array([step["rollout/score_mean"] for step in steps])
+    quarter = len(steps) // 4
+    assert without_error[-quarter:].mean() > without_error[:quarter].mean() + 0.1
+    assert right[-quarter:].mean() > right[:quarter].mean() + 0.1
+    for step in steps:
+        # Every stored id, scored again by the trainer, has the logprob it was sampled with (fp32; a few hundredths in
+        # bf16): actions only, since what the sandbox printed has mask 0.
+        assert step["train/logprobs_diff"] < 0.02
+    with_code = [sample for sample in stored(run) if sample["extra_logs"].get("code_runs", 0) > 0]
+    assert len(with_code) > len(steps)
+    for sample in with_code:
+        (segment,) = sample["segments"]
+        assert "```output" in sample["response"]
+        assert not all(segment["action_mask"][segment["action_mask"].index(1) :])
