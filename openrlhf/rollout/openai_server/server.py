@@ -156,9 +156,16 @@ def _sampling(session: Session, asked: ChatRequest, room: int) -> SamplingParams
         temperature=base.temperature if asked.temperature is None else asked.temperature,
         top_p=base.top_p if asked.top_p is None else asked.top_p,
         stop=asked.stops or base.stop,
-        structured_outputs=one_call_of(asked.demanded_tools) if asked.demanded_tools else base.structured_outputs,
+        structured_outputs=_structure(asked) or base.structured_outputs,
         seed=turn_seed(base.seed, session.num_answers) if asked.seed is None else asked.seed,
     )
+
+
+def _structure(asked: ChatRequest) -> dict[str, Any] | None:
+    """What binds the sampling of this answer: a demanded tool call, or a form of its text."""
+    if asked.demanded_tools:
+        return one_call_of(asked.demanded_tools)
+    return None if asked.response_format is None else asked.response_format.structured_outputs
 
 
 class _Refused(ValueError):

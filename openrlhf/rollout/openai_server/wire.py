@@ -22,7 +22,6 @@ _NOT_OFFERED: dict[str, tuple[Any, ...]] = {
     "top_k": (None, 0, -1),
     "min_p": (None, 0),
     "top_logprobs": (None, 0),
-    "response_format": (None, {"type": "text"}),
     "functions": (None, []),
     "function_call": (None, "none"),
     "logit_bias": (None, {}),
@@ -47,6 +46,34 @@ class NamedTool(BaseModel):
     function: FunctionName
 
 
+class JsonSchema(BaseModel):
+    """`schema` of a response_format; the other fields (name, strict, description) change nothing here."""
+
+    model_config = ConfigDict(extra="ignore")
+    definition: dict[str, Any] = Field(alias="schema")
+
+
+class ResponseFormat(BaseModel):
+    """What form the text of an answer must have."""
+
+    model_config = ConfigDict(extra="ignore")
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    json_schema: JsonSchema | None = None
+
+    @model_validator(mode="after")
+    def _has_its_schema(self) -> "ResponseFormat":
+        if (self.type == "json_schema") != (self.json_schema is not None):
+            raise ValueError("a schema belongs to the type json_schema, and to no other")
+        return self
+
+    @property
+    def structured_outputs(self) -> dict[str, Any] | None:
+        """The same in SamplingParams' words; None: any text will do."""
+        if self.json_schema is not None:
+            return {"json": self.json_schema.definition}
+        return {"json_object": True} if self.type == "json_object" else None
+
+
 class ChatRequest(BaseModel):
     """A request to /v1/chat/completions. `session_id` is our own field (`extra_body` of the client)."""
 
@@ -66,12 +93,15 @@ class ChatRequest(BaseModel):
     logprobs: bool | None = False
     tools: list[dict[str, Any]] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
+    response_format: ResponseFormat | None = None
 
     @model_validator(mode="after")
     def _refuse_what_is_not_offered(self) -> "ChatRequest":
         for name, value in (self.model_extra or {}).items():
             if name in _NOT_OFFERED and value not in _NOT_OFFERED[name]:
                 raise ValueError(f"{name} is not supported by this server")
+        if self.demanded_tools and self.response_format and self.response_format.structured_outputs:
+            raise ValueError("an answer cannot be a tool call and have a response_format")
         if self.tool_choice == "required" and not self.tools:
             raise ValueError("tool_choice is required, but there are no tools")
         if isinstance(self.tool_choice, NamedTool) and not self.demanded_tools:

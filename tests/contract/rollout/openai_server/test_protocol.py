@@ -91,6 +91,19 @@ async def test_a_demanded_call_binds_what_is_sampled(talk):
         }
 
 
+async def test_a_response_format_binds_what_is_sampled(talk):
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    named = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+    async with talk(lambda call: completion("{}")) as t:
+        for response_format in (named, {"type": "json_object"}, {"type": "text"}):
+            await t.say(HELLO, response_format=response_format)
+    assert [call.sampling.structured_outputs for call in t.engine.calls] == [
+        {"json": schema},
+        {"json_object": True},
+        None,
+    ]
+
+
 async def test_tool_calls_are_taken_out_of_the_text(talk):
     async with talk(lambda call: completion("I add. " + CALL)) as t:
         answer = await t.say(HELLO, tools=[ADD])
@@ -137,7 +150,11 @@ async def test_streaming_says_the_same(talk, tools):
         ({"n": 2}, "n: Input should be 1"),
         ({"presence_penalty": 0.5}, "presence_penalty is not supported"),
         ({"logprobs": True, "top_logprobs": 3}, "top_logprobs is not supported"),
-        ({"response_format": {"type": "json_object"}}, "response_format is not supported"),
+        ({"response_format": {"type": "json_schema"}}, "response_format: Value error, a schema belongs to the type"),
+        (
+            {"response_format": {"type": "json_object"}, "tools": [ADD], "tool_choice": "required"},
+            "an answer cannot be a tool call and have a response_format",
+        ),
         ({"tool_choice": "required"}, "tool_choice is required, but there are no tools"),
         (
             {"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "subtract"}}},
