@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from openrlhf.config.env import EnvConfig
+from openrlhf.env.episode.budget import plan_budget
 from openrlhf.env.errors import EnvError
 from openrlhf.env.label import read_label
 from openrlhf.env.task import FilterSample, TaskSample
@@ -134,17 +135,13 @@ class LegacyExecutor:
         images: Sequence[Any] | None = None,
     ) -> Trajectory:
         """Call the function until it gives an output. RuntimeError where it does not within the tries."""
-        ids = [int(token) for token in hf_tokenizer(prompt, add_special_tokens=False)["input_ids"]]
-        limit = max_length - 1 if sampling_params.max_tokens is None else sampling_params.max_tokens
-        ids = ids[-(max_length - limit) :] if sampling_params.max_tokens is not None else ids[-limit:]
+        asked = hf_tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        budget = plan_budget(asked, sampling_params.max_tokens, max_length, has_images=bool(images))
+        ids = budget.prompt_token_ids
         engine = _Engine(llm_engine, sampling_params, max_length)
+        label_fields = dict(read_label(label))
         fresh = Request(
-            [prompt],
-            ids,
-            dict(read_label(label)),
-            min(limit, max_length - len(ids)),
-            sampling_params.temperature,
-            sampling_params.top_p,
+            [prompt], ids, label_fields, budget.max_tokens, sampling_params.temperature, sampling_params.top_p
         )
         request = dataclasses.replace(fresh, prompt_token_ids=ids.copy(), state={})
         for _ in range(self._tries):

@@ -1,6 +1,7 @@
 """Grades samples by the task that their prompt names."""
 
 import dataclasses
+import math
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from openrlhf.env.filter_config import FILTER_FN_CONFIG, REWARD_FAIL
 from openrlhf.env.label import read_label
 from openrlhf.env.legacy import task_filter, task_reward
 from openrlhf.env.reward_config import REWARD_CONFIG, check_task
-from openrlhf.env.task import FilterSample, TaskSample
+from openrlhf.env.task import REWARD, FilterSample, TaskSample
 from openrlhf.env.tools import TaskTools
 from openrlhf.env.verdict import outcome, read_numbers
 from openrlhf.types import Prompt, RewardOutcome, Segment, Trajectory
@@ -47,7 +48,7 @@ class TaskRewards:
             raise EnvError(f"task {task}: its reward raised {reason}") from error
         numbers = read_numbers(raw, task)
         if self._fails(task, sample, numbers):
-            failed = outcome(numbers | {"rewards": float("nan")}, task)
+            failed = outcome(numbers | {REWARD: math.nan}, task)
             return dataclasses.replace(failed, reason=f"task {task}: its verifiers failed")
         return outcome(numbers, task)
 
