@@ -25,6 +25,7 @@ import psutil
 
 ENVIRONMENT = "pair_with_sum"
 CLIENTS = 32
+PROGRESS = 5_000  # requests between two lines that say so
 START_SECONDS = 120.0
 REST_SECONDS = 60.0
 MEMORY_GROWTH = 32 * 2**20  # of the whole tree, between warm-up and end
@@ -130,6 +131,8 @@ async def stream(session: aiohttp.ClientSession, address: str, numbers: range, o
 
     async def client() -> None:
         for number in source:
+            if number and number % PROGRESS == 0:
+                print(f"{number} of {len(numbers)} requests sent", flush=True)
             kind = KINDS[number % len(KINDS)]
             outcome.seen[kind] += 1
             if (surprise := await request(session, f"{address}/reward/score", kind)) is not None:
