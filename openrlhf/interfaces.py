@@ -5,7 +5,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from openrlhf.types import Completion, MicroBatch, Prompt, RewardOutcome, SamplingParams, Trajectory, TransferManifest
+from openrlhf.types import (
+    Completion,
+    EncodedImage,
+    MicroBatch,
+    Prompt,
+    RewardOutcome,
+    SamplingParams,
+    Trajectory,
+    TransferManifest,
+)
 
 
 class Stateful(Protocol):
@@ -16,8 +25,38 @@ class Stateful(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
+class ImageTokens(Protocol):
+    """How images stand among the text and tokens of a vision-language model.
+
+    In text and in folded ids an image is one placeholder; in expanded ids, the form of every record, it is all the
+    tokens that the model sees.
+    """
+
+    token: str  # the placeholder's text
+    max_images: int  # of a whole episode
+    banned_ids: tuple[int, ...]  # never to be sampled: the model takes them for images
+
+    def mark(self, text: str) -> str:
+        """The text with the model's own placeholder for each `<image>`."""
+        ...
+
+    def expand(self, token_ids: Sequence[int], images: Sequence[EncodedImage]) -> list[int]:
+        """Put every image's tokens in place of its placeholder. ValueError unless there are as many of one as of the
+        other."""
+        ...
+
+    def fold(self, token_ids: Sequence[int], images: Sequence[EncodedImage]) -> list[int]:
+        """Undo `expand`. ValueError where the ids do not hold the tokens of exactly these images, in this order."""
+        ...
+
+
 class LLMEngine(Protocol):
-    """Token ids in, token ids and the logprobs they were sampled with out."""
+    """Token ids in, token ids and the logprobs they were sampled with out. Ids of images are expanded."""
+
+    @property
+    def image_tokens(self) -> ImageTokens | None:
+        """None: the model takes text only."""
+        ...
 
     async def generate(
         self, prompt_token_ids: Sequence[int], sampling_params: SamplingParams, images: Sequence[Any] | None = None

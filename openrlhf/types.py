@@ -13,6 +13,8 @@ Records travel between processes, so they hold numpy arrays (zero copy in Ray's 
 imports nothing heavy. A record checks itself where it is made.
 """
 
+import hashlib
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -32,13 +34,33 @@ def _require_same_length(owner: str, **arrays: np.ndarray | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedImage:
+    """An upright RGB image as the bytes of its file. `openrlhf.images.read_image` makes it. Equal iff the bytes are."""
+
+    data: bytes
+    source: str = field(default="", compare=False)  # where it came from, for messages
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of the bytes."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    def decode(self) -> Any:
+        """The pixels, as a PIL image of mode RGB."""
+        from PIL import Image
+
+        with Image.open(io.BytesIO(self.data)) as image:
+            return image.convert("RGB")
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """One row of the prompt set, its text as the policy will see it (template already applied)."""
 
     prompt_id: int  # position in the whole prompt set, stable across epochs and resumes
     text: str
     label: str = ""
-    images: tuple[Any, ...] = ()
+    images: tuple[EncodedImage, ...] = ()  # in the order of their placeholders in the text
     datasource: str = "default"
     task: str | None = None
     env_func: str | None = None
@@ -122,6 +144,7 @@ class Segment:
     logprobs: np.ndarray  # (L,) float32, 0 where action_mask is false
     policy_versions: np.ndarray  # (L,) int32, -1 where action_mask is false
     turns: tuple[Turn, ...] = ()
+    images: tuple[EncodedImage, ...] = ()  # shown by its tokens, in their order
 
     def __post_init__(self) -> None:
         length = _require_same_length(
@@ -209,6 +232,7 @@ class Experience:
     truncated: np.ndarray  # (B,) bool
     bad_examples: np.ndarray | None = None  # (B,) bool, called so by their task's filter; None: nobody asked
     turn_rewards: np.ndarray | None = None  # (B, T) float32, each at its turn's last action; None: no turn has one
+    images: tuple[tuple[EncodedImage, ...], ...] | None = None  # (B,), those of each row; None: no row has any
     old_logprobs: np.ndarray | None = None  # (B, T); None: on-policy, the step's own detached logprobs serve
     ref_logprobs: np.ndarray | None = None  # (B, T)
     values: np.ndarray | None = None  # (B, T)
@@ -232,6 +256,8 @@ class Experience:
             bad_examples=self.bad_examples,
             turn_rewards=self.turn_rewards,
         )
+        if self.images is not None and len(self.images) != len(self.sequences):
+            raise ValueError(f"Experience: images of {len(self.images)} rows, but there are {len(self.sequences)}")
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -262,6 +288,7 @@ class MicroBatch:
     advantages: np.ndarray | None = None  # (N,) float32
     returns: np.ndarray | None = None  # (N,) float32
     values: np.ndarray | None = None  # (N,) float32
+    images: tuple[tuple[EncodedImage, ...], ...] | None = None  # (S,), those of each sequence; None: none has any
 
     def __post_init__(self) -> None:
         length = _require_same_length(
@@ -279,6 +306,8 @@ class MicroBatch:
         )
         if self.cu_seqlens[0] != 0 or self.cu_seqlens[-1] != length or len(self.rows) != len(self.cu_seqlens) - 1:
             raise ValueError(f"MicroBatch: cu_seqlens {self.cu_seqlens.tolist()} do not cover {length} tokens")
+        if self.images is not None and len(self.images) != len(self.rows):
+            raise ValueError(f"MicroBatch: images of {len(self.images)} sequences, but there are {len(self.rows)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,3 +328,4 @@ class TransferManifest:
     version: int  # the policy version these weights make
     tensors: tuple[TensorSpec, ...]
     location: Mapping[str, Any] = field(default_factory=dict)
+    partial: bool = False  # without the vision encoder, which keeps the weights it has

@@ -55,6 +55,43 @@ def completion(
     )
 
 
+class FakeImageTokens:
+    """Implements ImageTokens over FakeTokenizer: an image is `#`, and its tokens are `(###)`, one # per 10 pixels of
+    width."""
+
+    token = "#"
+    banned_ids = (ord("#"),)
+
+    def __init__(self, max_images: int = 8) -> None:
+        self.max_images = max_images
+
+    def mark(self, text: str) -> str:
+        return text.replace("<image>", self.token)
+
+    def expand(self, token_ids: Sequence[int], images: Sequence[Any]) -> list[int]:
+        text = "".join(map(chr, token_ids))
+        if text.count("#") != len(images):
+            raise ValueError(f"{text.count('#')} placeholders for {len(images)} images")
+        pieces = text.split("#")
+        tokens = [self._tokens(image) for image in images]
+        return [ord(c) for c in pieces[0] + "".join(a + b for a, b in zip(tokens, pieces[1:], strict=True))]
+
+    def fold(self, token_ids: Sequence[int], images: Sequence[Any]) -> list[int]:
+        rest, folded = "".join(map(chr, token_ids)), ""
+        for image in images:
+            before, found, rest = rest.partition(self._tokens(image))
+            if not found or "#" in before:
+                raise ValueError("the tokens of an image are not where they belong")
+            folded += before + "#"
+        if "#" in rest:
+            raise ValueError("more image tokens than those of the images")
+        return [ord(character) for character in folded + rest]
+
+    @staticmethod
+    def _tokens(image: Any) -> str:
+        return f"({'#' * (image.decode().width // 10)})"
+
+
 @dataclass
 class EngineCall:
     prompt_token_ids: list[int]
@@ -70,6 +107,7 @@ class ScriptedEngine:
     """
 
     script: Callable[[EngineCall], Completion | Exception]
+    image_tokens: FakeImageTokens | None = None
     calls: list[EngineCall] = field(default_factory=list)
     most_at_once: int = 0
     _active: int = 0

@@ -4,6 +4,7 @@ Each imports its room inside its constructor: the driver that names these classe
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,7 @@ class PolicyActor(_TrainedRank):
             context=_context(spec, place),
             total_steps=spec.total_steps,
             response_limit=spec.response_limit,
+            max_images=spec.max_images,
         )
         self._sender = None
         if place.rank == 0 or spec.sync.backend == "ipc":  # CUDA IPC: each rank serves the engines on its own GPU
@@ -112,12 +114,13 @@ class PolicyActor(_TrainedRank):
         return self._with_weights(version, "send")
 
     def _with_weights(self, version: int, call: str) -> TransferManifest | None:
-        weights = self._trainer.named_weights()
+        weights = self._trainer.synced_weights()
         if self._sender is None:
             for _ in weights:  # gathering sharded weights is collective
                 pass
             return None
-        return self._sender.send(weights, version) if call == "send" else self._sender.describe(weights, version)
+        manifest = self._sender.send(weights, version) if call == "send" else self._sender.describe(weights, version)
+        return replace(manifest, partial=self._trainer.syncs_partly)
 
     def leave_transfers(self) -> None:
         if self._sender is not None:
@@ -136,7 +139,11 @@ class ReferenceActor(_Rank):
         from openrlhf.train.reference import ReferenceModel
 
         self._model = ReferenceModel(
-            ref=spec.ref, ds=spec.ds, temperature=spec.temperature, context=_context(spec, place)
+            ref=spec.ref,
+            ds=spec.ds,
+            temperature=spec.temperature,
+            context=_context(spec, place),
+            max_images=spec.max_images,
         )
 
     def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
@@ -204,7 +211,9 @@ class EngineActor:
     async def start(self, spec: EngineSpec, index: int) -> None:
         from openrlhf.env.env_config import environments_of
         from openrlhf.env.task_rewards import TaskRewards
+        from openrlhf.models.load import load_config
         from openrlhf.models.tokenizer import load_tokenizer
+        from openrlhf.models.vision.make import vision_processor
         from openrlhf.reward.make import make_reward
         from openrlhf.rollout.environments import Environments
         from openrlhf.rollout.generator import RolloutGenerator
@@ -216,6 +225,7 @@ class EngineActor:
         from openrlhf.rollout.vllm.engine import VllmEngine
 
         tokenizer = load_tokenizer(spec.model_name_or_path, use_fast=not spec.data.disable_fast_tokenizer)
+        model, max_images = spec.model_name_or_path, spec.data.max_images_per_prompt
         self._is_agent = spec.agent_func_path is not None
         self._executor = make_executor(spec.agent_func_path)
         self._environments = Environments(environments_of(spec.env), spec.env.max_episodes)
@@ -232,6 +242,7 @@ class EngineActor:
                 engine_index=index,
                 sync_timeout=spec.sync_timeout,
                 keep_in_flight=spec.partial_rollout,
+                image_tokens=vision_processor(model, load_config(model), max_images),
             )
         )
         await self._engine.start()

@@ -65,6 +65,7 @@ class PolicySpec:
     sync: SyncSpec
     collective_timeout: float  # seconds that a rank waits for the others
     response_limit: int
+    max_images: int = 0  # that a prompt or episode may show
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class ReferenceSpec:
     temperature: float
     device: Device
     collective_timeout: float
+    max_images: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ BOUNDS: dict[str, _Bound] = {
     "eval.max_samples": _AT_LEAST_1,
     "data.max_len": ("at least 2, one token of prompt and one of response", lambda x: x >= 2),
     "data.max_samples": _AT_LEAST_1,
+    "data.max_images_per_prompt": _NOT_NEGATIVE,
     "data.dataloader_num_workers": _NOT_NEGATIVE,
     "algo.advantage.gamma": _SHARE,
     "algo.advantage.lambd": _SHARE,

@@ -30,6 +30,6 @@ class DataConfig(Section):
     dataloader_num_workers: int = 0
     """Processes that read data beside the main one."""
     image_key: str = "images"
-    """Field of a row that holds the images."""
+    """Field of a row that holds its images: a path, address, bytes or image, or a list of them; null for none."""
     max_images_per_prompt: int = 0
-    """Images that one prompt may have; 0: text only."""
+    """Images that one prompt may have, and one episode with all its turns. 0: text only."""

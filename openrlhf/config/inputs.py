@@ -108,6 +108,8 @@ def _check_context(draft: Draft, flag: str, name: str, file: Path) -> None:
     except (OSError, ValueError, RecursionError) as error:
         draft.problem(f"--{flag} {name}: config.json cannot be read: {error}")
         return
+    inner = model.get("text_config") if isinstance(model, dict) else None  # of a vision-language model
+    model = inner if isinstance(inner, dict) else model
     positions = model.get("max_position_embeddings") if isinstance(model, dict) else None
     max_len = draft.config.data.max_len
     if isinstance(positions, int) and max_len > positions:

@@ -86,7 +86,7 @@ class ActorConfig(Section):
     gradient_checkpointing_reentrant: bool = False
     """Use PyTorch's re-entrant variant of gradient checkpointing."""
     freeze_visual_encoder: bool = False
-    """Train and sync the language model only; the vision encoder keeps its weights."""
+    """Train and sync the language model only; the vision encoder and its projector keep their weights."""
 
 
 class CriticConfig(Section):

@@ -9,10 +9,8 @@ from openrlhf.config.schema import flags, shown, values
 _DEEPSPEED = "this DeepSpeed feature"
 _LORA = "LoRA"
 _RING = "ring attention"
-_VLM = "vision-language models"
 
 PLANNED: dict[str, str] = {
-    "actor.freeze_visual_encoder": _VLM,
     "vllm.sync_with_ray": "weight sync over Ray's collective groups",
     "ds.deepcompile": _DEEPSPEED,
     "ds.zpg": _DEEPSPEED,
@@ -23,8 +21,6 @@ PLANNED: dict[str, str] = {
     "ds.lora": _LORA,
     "ds.ring_attn_size": _RING,
     "ds.ring_attn_head_stride": _RING,
-    "data.image_key": _VLM,
-    "data.max_images_per_prompt": _VLM,
     "use_ms": "ModelScope",
 }
 

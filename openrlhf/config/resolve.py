@@ -34,6 +34,7 @@ from openrlhf.config.rules import (
 )
 from openrlhf.config.shaping_rules import resolve_shaping
 from openrlhf.config.variables import with_variables
+from openrlhf.config.vision import resolve_vision
 
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray for the command of a submitted job
 
@@ -77,6 +78,7 @@ def resolve(
     resolve_lengths(draft)
     resolve_algorithm(draft)
     resolve_shaping(draft)
+    resolve_vision(draft)
     resolve_services(draft)
     if in_bounds:  # sizes are divided by each other
         resolve_placement(draft)

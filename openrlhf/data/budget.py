@@ -13,8 +13,9 @@ def cut_prompts(prompts: Sequence[Prompt], tokenizer: Any, budget: int) -> dict[
     """Tokens of each prompt that has more than `budget`, by prompt_id.
 
     Tokens are counted as the rollout counts them, without special ones. A token stands for at least a byte, so prompts
-    of fewer bytes are not tokenised.
+    of fewer bytes are not tokenised. Prompts with images are left out: they are never cut (`images.py`).
     """
+    prompts = [prompt for prompt in prompts if not prompt.images]
     candidates = [p for p in prompts if len(p.text) > budget or len(p.text.encode()) + _MARGIN > budget]
     lengths: dict[int, int] = {}
     for start in range(0, len(candidates), _CHUNK):

@@ -10,11 +10,13 @@ from typing import Any, overload
 from openrlhf.config.data import DataConfig
 from openrlhf.config.rollout import EvalConfig
 from openrlhf.data.errors import DataError
+from openrlhf.data.images import images_of
 from openrlhf.data.labels import label_names, label_text
 from openrlhf.data.rows import Row
 from openrlhf.data.source import load_rows
 from openrlhf.data.template import make_renderer
-from openrlhf.types import Prompt
+from openrlhf.interfaces import ImageTokens
+from openrlhf.types import EncodedImage, Prompt
 
 
 class PromptSet(Sequence[Prompt]):
@@ -47,7 +49,8 @@ class PromptSet(Sequence[Prompt]):
         digest = hashlib.sha256()
         for prompt in self._rows:
             fields = (prompt.text, prompt.label, prompt.datasource, prompt.task, prompt.env_func)
-            digest.update(json.dumps(fields).encode() + b"\n")
+            images = [image.digest for image in prompt.images]
+            digest.update(json.dumps((*fields, images) if images else fields).encode() + b"\n")
         return digest.hexdigest()
 
 
@@ -63,17 +66,23 @@ def build_prompts(
     apply_chat_template: bool = False,
     max_samples: int | None = None,
     seed: int = 42,
+    image_key: str = "images",
+    vision: ImageTokens | None = None,
 ) -> PromptSet:
     """Read, check and render a prompt set; every row is checked here, before any model is loaded.
+
+    `vision`: of a vision-language model. Where it may see images, each row's are read, and must be as many as its text
+    has placeholders.
 
     Columns `datasource`, `task` and `env_func` are taken along where they exist; a label that is a JSON object may name
     the last two as well. Raises DataError in one line.
     """
-    renderer = make_renderer(tokenizer, apply_chat_template, input_template)
+    renderer = make_renderer(tokenizer, apply_chat_template, input_template, vision)
+    wanted = () if vision is None or vision.max_images == 0 else (image_key,)
     rows = load_rows(
         spec,
         required=[input_key] if label_key is None else [input_key, label_key],
-        optional=("datasource", "task", "env_func"),
+        optional=("datasource", "task", "env_func", *wanted),
         split=split,
         probs=probs,
         max_samples=max_samples,
@@ -82,13 +91,19 @@ def build_prompts(
     made: dict[int, Prompt] = {}  # interleaving repeats rows of the smaller sets
     prompts = []
     for position, row in enumerate(rows):
-        prompt = made.get(id(row)) or _prompt(row, position, renderer(row, input_key), label_text(row, label_key))
+        prompt = made.get(id(row))
+        if prompt is None:
+            text = renderer(row, input_key)
+            images = () if vision is None else images_of(row, image_key, text, vision)
+            prompt = _prompt(row, position, text, label_text(row, label_key), images)
         made[id(row)] = prompt
         prompts.append(replace(prompt, prompt_id=position))
     return PromptSet(prompts)
 
 
-def training_prompts(data: DataConfig, tokenizer: Any | None, seed: int) -> PromptSet:
+def training_prompts(
+    data: DataConfig, tokenizer: Any | None, seed: int, vision: ImageTokens | None = None
+) -> PromptSet:
     """The prompts to train on. DataError also if no dataset is named."""
     if data.prompt_dataset is None:
         raise DataError("no prompts: name a file, folder or hub dataset with --data.prompt_dataset")
@@ -103,10 +118,14 @@ def training_prompts(data: DataConfig, tokenizer: Any | None, seed: int) -> Prom
         apply_chat_template=data.apply_chat_template,
         max_samples=data.max_samples,
         seed=seed,
+        image_key=data.image_key,
+        vision=vision,
     )
 
 
-def evaluation_prompts(evaluation: EvalConfig, data: DataConfig, tokenizer: Any | None, seed: int) -> PromptSet | None:
+def evaluation_prompts(
+    evaluation: EvalConfig, data: DataConfig, tokenizer: Any | None, seed: int, vision: ImageTokens | None = None
+) -> PromptSet | None:
     """The held-out prompts, read with the same keys and template as the training ones; None if no set is named."""
     if evaluation.dataset is None:
         return None
@@ -120,15 +139,18 @@ def evaluation_prompts(evaluation: EvalConfig, data: DataConfig, tokenizer: Any 
         apply_chat_template=data.apply_chat_template,
         max_samples=evaluation.max_samples,
         seed=seed,
+        image_key=data.image_key,
+        vision=vision,
     )
 
 
-def _prompt(row: Row, position: int, text: str, label: str) -> Prompt:
+def _prompt(row: Row, position: int, text: str, label: str, images: tuple[EncodedImage, ...]) -> Prompt:
     named = label_names(label)
     return Prompt(
         prompt_id=position,
         text=text,
         label=label,
+        images=images,
         datasource=_name(row, "datasource", {}) or "default",
         task=_name(row, "task", named),
         env_func=_name(row, "env_func", named),

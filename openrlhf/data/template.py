@@ -7,27 +7,34 @@ from typing import Any
 from openrlhf.data.errors import DataError, first_line
 from openrlhf.data.labels import require_encodable
 from openrlhf.data.rows import Row
+from openrlhf.interfaces import ImageTokens
 
+MARK = "<image>"  # an image in a string
 Renderer = Callable[[Row, str], str]
 
 
-def make_renderer(tokenizer: Any | None, apply_chat_template: bool, input_template: str | None) -> Renderer:
+def make_renderer(
+    tokenizer: Any | None, apply_chat_template: bool, input_template: str | None, vision: ImageTokens | None = None
+) -> Renderer:
     """The function (row, key) -> text of the prompt.
 
     With `apply_chat_template` the value is a string (one user message) or a list of messages, and the tokenizer's
     template adds the opening of the assistant's turn. Without it the value must be a string, put into the `{}` of
-    `input_template` where there is one. Raises DataError if the two do not fit together or the tokenizer has no
-    template; the function raises DataError naming row and key for a value it cannot take.
+    `input_template` where there is one. With `vision` messages may have text and image parts, and each `<image>` in a
+    string is an image; without it content is a string.
+
+    Raises DataError if the two do not fit together or the tokenizer has no template; the function raises DataError
+    naming row and key for a value it cannot take.
     """
     if apply_chat_template:
         if input_template is not None:
             raise DataError("input_template has no effect with apply_chat_template; leave one of them out")
         if tokenizer is None or not tokenizer.chat_template:
             raise DataError("apply_chat_template: the tokenizer has no chat template; use input_template instead")
-        return lambda row, key: _chat(tokenizer, row, key)
+        return lambda row, key: _chat(tokenizer, row, key, vision)
     if input_template is not None:
         _check_template(input_template)
-    return lambda row, key: _plain(input_template, row, key)
+    return lambda row, key: _plain(input_template, row, key, vision)
 
 
 def _check_template(template: str) -> None:
@@ -40,18 +47,21 @@ def _check_template(template: str) -> None:
         raise DataError(problem)
 
 
-def _plain(template: str | None, row: Row, key: str) -> str:
+def _plain(template: str | None, row: Row, key: str, vision: ImageTokens | None) -> str:
     value = _value(row, key)
     if isinstance(value, list):
         raise DataError(f"{row.where}: {key!r} is a list (of messages?), expected a string; see apply_chat_template")
     text = _text(row, key, value)
+    text = text if vision is None else vision.mark(text)
     return text if template is None else template.format(text)
 
 
-def _chat(tokenizer: Any, row: Row, key: str) -> str:
+def _chat(tokenizer: Any, row: Row, key: str, vision: ImageTokens | None) -> str:
     value = _value(row, key)
-    messages = _messages(row, key, value) if isinstance(value, list) else None
+    messages = _messages(row, key, value, vision is not None) if isinstance(value, list) else None
     messages = messages or [{"role": "user", "content": _text(row, key, value)}]
+    if vision is not None:
+        messages = [message | {"content": _parts(message["content"])} for message in messages]
     try:
         text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except Exception as error:  # a template is a program of the model's author and may raise anything
@@ -61,7 +71,7 @@ def _chat(tokenizer: Any, row: Row, key: str) -> str:
     return text
 
 
-def _messages(row: Row, key: str, value: list[Any]) -> list[dict[str, Any]]:
+def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[dict[str, Any]]:
     """Messages without their None entries, which typed columns add where another row has a value."""
     if not value:
         raise DataError(f"{row.where}: {key!r} is an empty list of messages")
@@ -70,12 +80,41 @@ def _messages(row: Row, key: str, value: list[Any]) -> list[dict[str, Any]]:
         name = f"{row.where}: message {number} of {key!r}"
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise DataError(f"{name} is no message; expected an object with 'role' and 'content'")
-        if not isinstance(message.get("content"), str):
-            kind = type(message.get("content")).__name__
-            raise DataError(f"{name} has a 'content' of type {kind}, expected a string")
-        _encodable(row, key, message["content"])
+        content = message.get("content")
+        if isinstance(content, list) and with_parts:
+            message = message | {"content": [_part(row, key, name, part) for part in content]}
+        elif isinstance(content, str):
+            _encodable(row, key, content)
+        else:
+            hint = "; parts are for vision-language models" if isinstance(content, list) else ""
+            raise DataError(f"{name} has a 'content' of type {type(content).__name__}, expected a string{hint}")
         messages.append({field: item for field, item in message.items() if item is not None})
     return messages
+
+
+def _part(row: Row, key: str, name: str, part: Any) -> dict[str, Any]:
+    """One part of a message, without the None entries of typed columns."""
+    kept = {field: item for field, item in part.items() if item is not None} if isinstance(part, dict) else {}
+    if kept.get("type") == "text" and isinstance(kept.get("text"), str):
+        _encodable(row, key, kept["text"])
+        return kept
+    if kept == {"type": "image"}:
+        return kept
+    if kept.get("type") == "image":
+        raise DataError(f"{name} has an image part with {', '.join(kept)}; images belong in the row's --data.image_key")
+    raise DataError(f'{name} has a part that is neither {{"type": "text", "text": ...}} nor {{"type": "image"}}')
+
+
+def _parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Content as parts, the form that templates of vision-language models take."""
+    if isinstance(content, list):
+        return content
+    pieces = content.split(MARK)
+    parts: list[dict[str, Any]] = []
+    for number, piece in enumerate(pieces):
+        parts += [{"type": "image"}] if number else []
+        parts += [{"type": "text", "text": piece}] if piece else []
+    return parts
 
 
 def _value(row: Row, key: str) -> Any:

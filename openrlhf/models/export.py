@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
 
 def save_hf(
     model: PreTrainedModel,
     weights: Mapping[str, torch.Tensor],
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerBase | ProcessorMixin,
     path: Path | str,
     renamed: Mapping[str, str] | None = None,
 ) -> None:
@@ -21,6 +21,7 @@ def save_hf(
         model: gives the architecture and its configs; its own tensors may be sharded away and are not read.
         weights: every weight in full, under its name in the model, on the CPU, all in one dtype, which the config
             will record. A tied output head is absent: it is the embedding.
+        tokenizer: of a vision-language model its processor, which holds the tokenizer.
         renamed: the names in the file, of weights that have another one there.
     """
     names = renamed or {}

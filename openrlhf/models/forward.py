@@ -13,6 +13,7 @@ import torch
 from openrlhf.models.layout import Layout
 from openrlhf.models.scoring import ScoringBackend
 from openrlhf.models.shared_prompt import SharedRow, share_prompts
+from openrlhf.models.vision.inputs import VisionInputs
 from openrlhf.types import MicroBatch
 
 
@@ -27,7 +28,13 @@ class Outputs:
 
 
 def outputs_at(
-    backend: ScoringBackend, batch: MicroBatch, positions: torch.Tensor, layout: Layout, *, with_router: bool = False
+    backend: ScoringBackend,
+    batch: MicroBatch,
+    positions: torch.Tensor,
+    layout: Layout,
+    *,
+    with_router: bool = False,
+    vision: VisionInputs | None = None,
 ) -> Outputs:
     """Run the model over one micro-batch.
 
@@ -37,33 +44,54 @@ def outputs_at(
             token, a packed row gets a block mask from its position ids, and a shared one brings its own.
         with_router: also return the routers' logits; not with the shared layout, whose mask the model's own
             balancing loss cannot read.
+        vision: of a vision-language model; not with the shared layout, which knows tokens only.
     """
-    extra = {"output_router_logits": True} if with_router else {}
+    if layout == "shared" and vision is not None:
+        raise ValueError("the shared layout takes no images")
+    extra: dict[str, Any] = {"output_router_logits": True} if with_router else {}
+    places = batch.position_ids[None]
+    if vision is not None:
+        batch = vision.with_encoder(batch)
+        places = vision.position_ids(batch)
+        extra |= vision.tensors(batch, backend.device)
     if layout == "padded":
-        return _padded(backend, batch, positions, extra)
-    return _row(backend, batch, positions, layout == "shared", extra)
+        return _padded(backend, batch, places, positions, extra, with_router)
+    return _row(backend, batch, places, positions, layout == "shared", extra, with_router)
 
 
 def _row(
-    backend: ScoringBackend, batch: MicroBatch, positions: torch.Tensor, shared: bool, extra: dict[str, Any]
+    backend: ScoringBackend,
+    batch: MicroBatch,
+    places: np.ndarray,
+    positions: torch.Tensor,
+    shared: bool,
+    extra: dict[str, Any],
+    with_router: bool,
 ) -> Outputs:
-    """All sequences end to end in one row."""
+    """All sequences end to end in one row. `places`: (1, N) position ids, or (4, N) on a grid."""
     device = backend.device
     row = share_prompts(batch) if shared else None
     if row is None:
-        row = SharedRow(batch.token_ids, batch.position_ids, None, np.arange(len(batch.token_ids)))
+        row = SharedRow(batch.token_ids, places, None, np.arange(len(batch.token_ids)))
     mask = None if row.attention_mask is None else torch.from_numpy(row.attention_mask).to(device)[None, None]
     found = backend.outputs(
         input_ids=torch.tensor(row.token_ids, device=device).unsqueeze(0),
-        position_ids=torch.tensor(row.position_ids, device=device).unsqueeze(0),
+        position_ids=_position_ids(row.position_ids.reshape(len(places), 1, -1), device),
         attention_mask=mask,
         logits_to_keep=torch.from_numpy(row.source)[positions].to(device),
         **extra,
     )
-    return Outputs(found.logits[0], tuple(found.router_logits) if extra else ())
+    return Outputs(found.logits[0], tuple(found.router_logits) if with_router else ())
 
 
-def _padded(backend: ScoringBackend, batch: MicroBatch, positions: torch.Tensor, extra: dict[str, Any]) -> Outputs:
+def _padded(
+    backend: ScoringBackend,
+    batch: MicroBatch,
+    places: np.ndarray,
+    positions: torch.Tensor,
+    extra: dict[str, Any],
+    with_router: bool,
+) -> Outputs:
     """S rows of T tokens. The head runs on the union of the rows' columns."""
     device = backend.device
     starts = torch.from_numpy(batch.cu_seqlens).long()
@@ -72,18 +100,25 @@ def _padded(backend: ScoringBackend, batch: MicroBatch, positions: torch.Tensor,
     row = torch.searchsorted(starts, positions, right=True) - 1
     column = positions - starts[row]
     kept = column.unique()
+    counted = np.broadcast_to(np.arange(width), (1, rows, width))  # on, over the padding
+    grids = [_to_rows(own, batch.cu_seqlens)[None] for own in places[1:]]
     found = backend.outputs(
         input_ids=torch.from_numpy(token_ids).to(device),
-        position_ids=torch.arange(width, device=device).expand(rows, width),
+        position_ids=_position_ids(np.concatenate([counted, *grids]), device),
         attention_mask=None,
         logits_to_keep=kept.to(device),
         **extra,
     )
     logits = found.logits[row.to(device), torch.searchsorted(kept, column).to(device)]
-    if not extra:
+    if not with_router:
         return Outputs(logits)
     real = np.arange(width) < np.diff(batch.cu_seqlens)[:, None]
     return Outputs(logits, tuple(found.router_logits), torch.from_numpy(real.flatten()).to(device))
+
+
+def _position_ids(places: np.ndarray, device: torch.device) -> torch.Tensor:
+    """(B, T) for places of shape (1, B, T); on a grid (4, B, T) as they are."""
+    return torch.tensor(places[0] if len(places) == 1 else places, device=device)
 
 
 def _to_rows(stream: np.ndarray, cu_seqlens: np.ndarray) -> np.ndarray:

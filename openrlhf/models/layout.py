@@ -6,6 +6,7 @@ from transformers import PreTrainedModel
 
 from openrlhf.config.train import DsConfig
 from openrlhf.models.attention import takes_any_mask
+from openrlhf.models.vision.architectures import architecture_of
 
 Layout = Literal["shared", "packed", "padded"]
 # shared   end to end in one row, samples of one prompt computing it once
@@ -14,7 +15,11 @@ Layout = Literal["shared", "packed", "padded"]
 
 
 def choose_layout(ds: DsConfig, model: PreTrainedModel) -> Layout:
-    """The layout that the flags ask for and the model can run; sharing needs attention that takes any mask."""
-    if not ds.packing_samples:
+    """The layout that the flags ask for and the model can run.
+
+    Sharing needs attention that takes any mask, and prompts without images: equal tokens may show different pictures.
+    """
+    vision = architecture_of(model.config)
+    if not ds.packing_samples or (vision is not None and not vision.packed):
         return "padded"
-    return "shared" if ds.share_prompts and takes_any_mask(model.config) else "packed"
+    return "shared" if ds.share_prompts and vision is None and takes_any_mask(model.config) else "packed"

@@ -6,9 +6,17 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from openrlhf.models.errors import ModelError, first_line
+from openrlhf.models.vision.architectures import architecture_of
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -42,7 +50,7 @@ def load_causal_lm(
     gradient_checkpointing: bool = False,
     gradient_checkpointing_reentrant: bool = False,
 ) -> PreTrainedModel:
-    """Load a causal LM on the CPU in `dtype`, ready for packed training.
+    """Load a causal LM, or a vision-language model with an entry, on the CPU in `dtype`, ready for packed training.
 
     The KV cache is off: with it, or with an all-ones attention mask, transformers takes a packed row for one
     sequence and lets its parts attend to each other without a word.
@@ -50,10 +58,11 @@ def load_causal_lm(
     Raises:
         ModelError: as in `load_config`; unreadable or incomplete weights; no `logits_to_keep`.
     """
+    config = load_config(path)
     model, report = load_pretrained(
-        AutoModelForCausalLM,
+        AutoModelForCausalLM if architecture_of(config) is None else AutoModelForImageTextToText,
         path,
-        load_config(path),
+        config,
         dtype=dtype,
         attn_implementation=attn_implementation,
         experts_implementation=experts_implementation,
@@ -100,8 +109,9 @@ def _disable_dropout(model: PreTrainedModel) -> None:
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-        elif isinstance(vars(module).get("attention_dropout"), float):
-            vars(module)["attention_dropout"] = 0.0
+        for name in ("attention_dropout", "dropout"):  # attention layers keep it as a number
+            if isinstance(vars(module).get(name), float):
+                vars(module)[name] = 0.0
 
 
 def check_vocabulary(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

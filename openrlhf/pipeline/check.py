@@ -5,24 +5,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from transformers import PretrainedConfig
+
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.optimiser import has_critic
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import given
 from openrlhf.data.budget import cut_prompts
 from openrlhf.data.errors import DataError
+from openrlhf.data.images import check_images_fit
 from openrlhf.data.prompts import PromptSet, evaluation_prompts, training_prompts
 from openrlhf.env.env_config import environments_of
 from openrlhf.env.errors import EnvError
+from openrlhf.interfaces import ImageTokens
 from openrlhf.models.errors import ModelError
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
+from openrlhf.models.vision.make import vision_processor
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.make import make_reward
 from openrlhf.rollout.errors import AgentError
 from openrlhf.rollout.prefix_stability import warn_about_rewritten_history
 from openrlhf.rollout.user_agent import load_agent
+from openrlhf.types import Prompt
 
 logger = logging.getLogger(__name__)
 
@@ -55,34 +61,51 @@ def check_inputs(config: PPOConfig) -> Inputs:
             problems.append(" ".join(str(error).split()))
             return None
 
-    for name in _models(config):
-        attempt(lambda name=name: load_config(name))  # type: ignore[misc]  # bound at once
+    actor, use_fast = str(config.actor.model_name_or_path), not config.data.disable_fast_tokenizer
+    configs = {name: attempt(lambda name=name: load_config(name)) for name in _models(config)}  # type: ignore[misc]
+    vision = attempt(lambda: _vision(config, configs[actor]))
     agent = config.train.agent_func_path
     if agent is not None:
         attempt(lambda: load_agent(agent))
     elif config.reward.is_given:
         attempt(lambda: make_reward(config.reward))
-    actor, use_fast = str(config.actor.model_name_or_path), not config.data.disable_fast_tokenizer
     tokenizer = attempt(lambda: load_tokenizer(actor, use_fast=use_fast))
     prompts = eval_prompts = None
-    if tokenizer is not None:
-        prompts = attempt(lambda: training_prompts(config.data, tokenizer, config.train.seed))
-        eval_prompts = attempt(lambda: evaluation_prompts(config.eval, config.data, tokenizer, config.train.seed))
+    if tokenizer is not None and (vision is not None or config.data.max_images_per_prompt == 0):
+        seed = config.train.seed
+        prompts = attempt(lambda: training_prompts(config.data, tokenizer, seed, vision))
+        eval_prompts = attempt(lambda: evaluation_prompts(config.eval, config.data, tokenizer, seed, vision))
     prompts = None if prompts is None else with_tasks(prompts, config)
     eval_prompts = None if eval_prompts is None else with_tasks(eval_prompts, config)
     if prompts is not None:
         attempt(lambda: check_tasks(config, prompts, eval_prompts))
+        if vision is not None:
+            attempt(lambda: _check_images(config, (*prompts, *(eval_prompts or ())), tokenizer, vision))
     for name in _environments(prompts, eval_prompts):
         attempt(lambda name=name: environments_of(config.env)(name))  # type: ignore[misc]  # bound at once
     if problems or prompts is None:
         raise ConfigError(list(dict.fromkeys(problems)))
     _warn_about_idle_environments(config, _environments(prompts, eval_prompts))
-    if agent is not None:
+    if agent is not None and vision is None:  # the check's messages are strings
         warn_about_rewritten_history(tokenizer)
     cut = _warn_about_cut(config, prompts, tokenizer, "prompts")
     if eval_prompts is not None:
         _warn_about_cut(config, eval_prompts, tokenizer, "evaluation prompts")
     return Inputs(prompts, eval_prompts, cut)
+
+
+def _vision(config: PPOConfig, model: PretrainedConfig | None) -> ImageTokens | None:
+    """How the actor takes images; None for a text model."""
+    if model is None:
+        return None
+    return vision_processor(str(config.actor.model_name_or_path), model, config.data.max_images_per_prompt)
+
+
+def _check_images(config: PPOConfig, prompts: Sequence[Prompt], tokenizer: Any, vision: ImageTokens) -> None:
+    check_images_fit(prompts, tokenizer, config.data.max_len - (config.rollout.max_new_tokens or 1), vision)
+    named = [prompt.env_func for prompt in prompts if prompt.images and prompt.env_func is not None]
+    if named:
+        raise EnvError(f"environment {named[0]}: {len(named)} of its prompts have images, and it takes text only")
 
 
 def _environments(*sets: PromptSet | None) -> list[str]:

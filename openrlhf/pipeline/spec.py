@@ -54,6 +54,7 @@ def _policy(config: PPOConfig, length: RunLength) -> PolicySpec:
         sync=SyncSpec(vllm.sync_backend, vllm.dtype, receivers, config.cluster.sync_timeout),
         collective_timeout=_collective_timeout(config),
         response_limit=response_limit(config.rollout, config.data),
+        max_images=config.data.max_images_per_prompt,
     )
 
 
@@ -65,6 +66,7 @@ def _reference(config: PPOConfig) -> ReferenceSpec:
         temperature=config.rollout.temperature,
         device=_device(config),
         collective_timeout=_collective_timeout(config),
+        max_images=config.data.max_images_per_prompt,
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from openrlhf.rl.balance import first_fit, heaviest_first, karmarkar_karp
 from openrlhf.rl.token_rewards import turn_rewards
-from openrlhf.types import Experience, MicroBatch, Rollout, RolloutGroup, Segment, Status, StepTotals
+from openrlhf.types import EncodedImage, Experience, MicroBatch, Rollout, RolloutGroup, Segment, Status, StepTotals
 
 FILLER_TOKENS = 2
 
@@ -47,6 +47,7 @@ def collate(groups: Sequence[RolloutGroup]) -> Experience:
         sample_ids=np.array([sample for *_, sample in rows], dtype=np.int64),
         truncated=np.array([rollout.truncated for _, rollout, _, _ in rows], dtype=bool),
         turn_rewards=_turn_rewards(segments),
+        images=tuple(segment.images for segment in segments) if any(segment.images for segment in segments) else None,
     )
 
 
@@ -110,7 +111,14 @@ def pack(experience: Experience, rows: Sequence[int], totals: StepTotals) -> Mic
         advantages=optional(experience.advantages),
         returns=optional(experience.returns),
         values=optional(experience.values),
+        images=_images(experience, rows),
     )
+
+
+def _images(experience: Experience, rows: Sequence[int]) -> tuple[tuple[EncodedImage, ...], ...] | None:
+    """The images of each row, or None where none of them has any."""
+    images = experience.images
+    return tuple(images[row] for row in rows) if images is not None and any(images[row] for row in rows) else None
 
 
 def filler(totals: StepTotals) -> MicroBatch:

@@ -59,6 +59,10 @@ class EndpointEngine:
                 raise GenerationError(what) from error
         return self._model
 
+    @property
+    def image_tokens(self) -> None:
+        return None
+
     async def generate(
         self, prompt_token_ids: Sequence[int], sampling_params: SamplingParams, images: Sequence[Any] | None = None
     ) -> Completion:

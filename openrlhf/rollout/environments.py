@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from openrlhf.interfaces import Executor, LLMEngine
+from openrlhf.interfaces import Executor, ImageTokens, LLMEngine
 from openrlhf.types import Completion, SamplingParams
 
 
@@ -15,6 +15,10 @@ class LimitedEngine:
     def __init__(self, engine: LLMEngine, most: int) -> None:
         self._engine = engine
         self._places = asyncio.Semaphore(most)
+
+    @property
+    def image_tokens(self) -> ImageTokens | None:
+        return self._engine.image_tokens
 
     async def generate(
         self, prompt_token_ids: Sequence[int], sampling_params: SamplingParams, images: Sequence[Any] | None = None

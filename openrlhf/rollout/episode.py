@@ -1,15 +1,17 @@
 """One episode of an agent under way: its tokens, its budgets, and what it has earned."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from openrlhf.env.episode.budget import plan_budget
+from openrlhf.env.episode.images import expanded
 from openrlhf.env.episode.seeds import turn_seed
 from openrlhf.env.episode.tokens import EpisodeTokens
+from openrlhf.interfaces import LLMEngine
 from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.step_result import StepResult
-from openrlhf.types import Completion, RewardOutcome, SamplingParams, Segment, Trajectory
+from openrlhf.types import Completion, EncodedImage, RewardOutcome, SamplingParams, Segment, Trajectory
 
 NUM_TURNS = "num_turns"  # an extra log of every episode
 
@@ -18,20 +20,29 @@ class Episode:
     """Begins with the observation of `reset`; `over` once no further action may be sampled."""
 
     def __init__(
-        self, observation: str, label: str, sampling: SamplingParams, images: list[Any], max_length: int, tokenizer: Any
+        self,
+        observation: str,
+        label: str,
+        sampling: SamplingParams,
+        images: Sequence[EncodedImage],
+        max_length: int,
+        tokenizer: Any,
+        engine: LLMEngine,
     ) -> None:
         """Of an observation too long for `max_length` beside one action, the end is kept, as for a single turn.
 
-        ValueError if no token is left, or if images would be cut.
+        ValueError if no token is left, if images would be cut, or if the observation has not one placeholder for each.
         """
         ids = tokenizer(observation, add_special_tokens=False)["input_ids"]
+        ids = expanded(engine, ids, images)
         budget = plan_budget(ids, sampling.max_tokens, max_length, has_images=bool(images))
         self._tokenizer = tokenizer
+        self._engine = engine
         self.tokens = EpisodeTokens(budget.prompt_token_ids)
         self.text = observation if len(budget.prompt_token_ids) == len(ids) else self._decode(budget.prompt_token_ids)
         self.label = label
         self.sampling = sampling
-        self.images = images
+        self.images = list(images)
         self.num_turns = 0
         self.over = False
         self._max_length = max_length
@@ -64,9 +75,10 @@ class Episode:
             self.tokens.reward_last_turn(result.reward)
         self._add_logs(result.extra_logs)
         self.sampling = result.sampling
-        self.images = [*self.images, *result.images]
         self.over = result.done
-        if not result.done:
+        if not result.done and result.images:
+            self._see(result.feedback, result.images)
+        elif not result.done:
             self._observe(result.feedback)
 
     def outcome(self) -> RewardOutcome:
@@ -74,18 +86,39 @@ class Episode:
         return RewardOutcome(self._reward, score, extra_logs={NUM_TURNS: float(self.num_turns), **self._logs})
 
     def trajectory(self, outcome: RewardOutcome) -> Trajectory:
-        segments: tuple[Segment, ...] = (self.tokens.segment(),) if self.tokens.has_actions else ()
+        segments: tuple[Segment, ...] = (self.tokens.segment(self.images),) if self.tokens.has_actions else ()
         return Trajectory(segments, self._truncated, outcome)
 
     def _observe(self, feedback: str) -> None:
-        """Append feedback; where it leaves no room for another action the episode is over, and cut short."""
+        """Append feedback; where it leaves no room for another action the episode is over, and cut short.
+
+        ValueError where it has the placeholder of an image that is not there.
+        """
         ids = self._tokenizer(feedback, add_special_tokens=False)["input_ids"] if feedback else []
+        ids = expanded(self._engine, ids, ())
         room = self._max_length - len(self.tokens)
         kept = ids[:room]
         self.tokens.observe(kept)
         self.text += feedback if len(kept) == len(ids) else self._decode(kept)
         if len(ids) >= room:
             self.over = self._truncated = True
+
+    def _see(self, feedback: str, images: Sequence[EncodedImage]) -> None:
+        """Append feedback that shows images; where they do not all fit, or would be too many, none of it is appended,
+        and the episode is over and cut short.
+
+        ValueError where the feedback has not one placeholder for each image.
+        """
+        vision = self._engine.image_tokens
+        marked = feedback if vision is None else vision.mark(feedback)
+        ids = expanded(self._engine, self._tokenizer(marked, add_special_tokens=False)["input_ids"], images)
+        too_many = vision is not None and len(self.images) + len(images) > vision.max_images
+        if too_many or len(ids) >= self._max_length - len(self.tokens):
+            self.over = self._truncated = True
+            return
+        self.tokens.observe(ids)
+        self.text += marked
+        self.images = [*self.images, *images]  # the engine may still hold the list it was given
 
     def _add_logs(self, logs: Mapping[str, float]) -> None:
         for name, value in logs.items():

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from openrlhf.env.episode.images import images_before
 from openrlhf.env.errors import EnvError
 from openrlhf.env.task_rewards import TaskRewards
 from openrlhf.interfaces import Executor, LLMEngine, RewardSource
@@ -202,8 +203,14 @@ class RolloutGenerator:
             return "", ""
         segment = segments[-1]
         start = int(np.argmax(segment.action_mask)) if segment.num_actions else len(segment.token_ids)
-        return self._decode(segment.token_ids), self._decode(segment.token_ids[start:])
+        return self._text(segment, 0), self._text(segment, start)
 
-    def _decode(self, token_ids: np.ndarray) -> str:
+    def _text(self, segment: Segment, start: int) -> str:
+        """The text from a token on; an image is one placeholder in it, as in the prompt's own text."""
+        ids = segment.token_ids[start:].tolist()
+        vision = self._engine.image_tokens if segment.images else None
+        if vision is not None:
+            before = images_before(vision, segment.token_ids[:start].tolist(), segment.images)
+            ids = vision.fold(ids, segment.images[before:])
         # Cleaning up would change the text that is graded ("a , b" to "a, b").
-        return self._tokenizer.decode(token_ids.tolist(), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)

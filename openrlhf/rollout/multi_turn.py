@@ -20,7 +20,7 @@ from openrlhf.rollout.agent_sampling import own_copy, same_distribution
 from openrlhf.rollout.episode import Episode
 from openrlhf.rollout.failures import FailureLog
 from openrlhf.rollout.step_result import StepResult, read_reset, read_step
-from openrlhf.types import RewardOutcome, SamplingParams, Trajectory
+from openrlhf.types import EncodedImage, RewardOutcome, SamplingParams, Trajectory
 
 CLOSE_S = 10.0  # an environment that does not close within this time is left alone
 
@@ -32,7 +32,8 @@ class MultiTurnAgentExecutor(AgentExecutorBase):
     (--rollout.max_new_tokens unless the agent says otherwise), the whole trajectory at most --data.max_len tokens.
 
     The episode is truncated where its last action ended for length, or where the context was full before the
-    environment was done; feedback that does not fit is cut. Feedback after `done` is not appended.
+    environment was done; feedback that does not fit is cut, and left out whole where it shows images. Feedback after
+    `done` is not appended.
 
     Reward: the sum of the steps' `rewards`. Score: the last `scores` that a step gave, else that sum. Extra logs: the
     sum over the steps that gave the name; `num_turns` counts the actions.
@@ -80,7 +81,7 @@ class MultiTurnAgentExecutor(AgentExecutorBase):
             sampling, shown = own_copy(sampling_params), list(images or ())
             observation = await self._reset(agent, prompt, label, sampling, shown)
             with self._attributed("reset"):
-                episode = Episode(observation, label, sampling, shown, max_length, hf_tokenizer)
+                episode = Episode(observation, label, sampling, shown, max_length, hf_tokenizer, llm_engine)
             while not episode.over:
                 self._warn_of_another_distribution(episode.sampling, sampling_params)
                 await self._turn(agent, episode, llm_engine)
@@ -93,7 +94,7 @@ class MultiTurnAgentExecutor(AgentExecutorBase):
         return episode.trajectory(episode.outcome())
 
     async def _reset(
-        self, agent: AgentInstanceBase, prompt: str, label: str, sampling: SamplingParams, images: list[Any]
+        self, agent: AgentInstanceBase, prompt: str, label: str, sampling: SamplingParams, images: list[EncodedImage]
     ) -> str:
         states = {"observation": prompt, "label": label, "images": list(images), "sampling_params": sampling}
         raw = await self._call("reset", lambda: agent.reset(states))

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from openrlhf.env.episode.budget import plan_budget
+from openrlhf.env.episode.images import expanded
 from openrlhf.interfaces import LLMEngine
 from openrlhf.rollout.agent import AgentExecutorBase
-from openrlhf.types import Completion, RewardOutcome, SamplingParams, Segment, Trajectory, Turn
+from openrlhf.types import Completion, EncodedImage, RewardOutcome, SamplingParams, Segment, Trajectory, Turn
 
 
 class SingleTurnExecutor(AgentExecutorBase):
@@ -27,18 +28,23 @@ class SingleTurnExecutor(AgentExecutorBase):
     ) -> Trajectory:
         """Sample one response. The prompt is tokenised without special tokens: its template has placed them."""
         prompt_token_ids = hf_tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        shown = tuple(images or ())
+        if shown:
+            prompt_token_ids = expanded(llm_engine, prompt_token_ids, shown)
         budget = plan_budget(prompt_token_ids, sampling_params.max_tokens, max_length, has_images=bool(images))
         sampling = dataclasses.replace(sampling_params, max_tokens=budget.max_tokens)
-        completion = await llm_engine.generate(budget.prompt_token_ids, sampling, images)
+        completion = await llm_engine.generate(budget.prompt_token_ids, sampling, shown or None)
         aborted = completion.finish_reason == "aborted"
         return Trajectory(
-            segments=(single_turn_segment(budget.prompt_token_ids, completion),),
+            segments=(single_turn_segment(budget.prompt_token_ids, completion, shown),),
             truncated=completion.finish_reason == "length",
             outcome=RewardOutcome.ungraded("generation aborted") if aborted else None,
         )
 
 
-def single_turn_segment(prompt_token_ids: Sequence[int], completion: Completion) -> Segment:
+def single_turn_segment(
+    prompt_token_ids: Sequence[int], completion: Completion, images: tuple[EncodedImage, ...] = ()
+) -> Segment:
     """Lay a prompt and its completion end to end.
 
     Masks come from positions, never from token ids: a sampled end-of-sequence token is an action even where the pad
@@ -59,4 +65,5 @@ def single_turn_segment(prompt_token_ids: Sequence[int], completion: Completion)
         logprobs=logprobs,
         policy_versions=versions,
         turns=turns,
+        images=images,
     )

@@ -7,7 +7,8 @@
              "scores": number,                  default: none given at this step
              "environment_feedback": str,       default ""; not used when done
              "sampling_params": ...,            how later turns are sampled; default: as before
-             "environment_images": [...],       images that the feedback shows; default none
+             "environment_images": [...],       images that the feedback shows, one `<image>` in it for each: PIL
+                                                images, paths, bytes, addresses; default none
              "extra_logs": {name: number}}      default none
 
 A number is a float, an int, a bool, or an array or tensor of shape () or (1,). None, NaN and what float32 holds
@@ -20,11 +21,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from openrlhf.images import ImageError, read_images
 from openrlhf.reward.normalise import as_float32, kind_of, number_of
 from openrlhf.reward.tally import Tally
 from openrlhf.rollout.agent_sampling import adopt
 from openrlhf.rollout.errors import AgentReturnError
-from openrlhf.types import SamplingParams
+from openrlhf.types import EncodedImage, SamplingParams
 
 STEP_KEYS = (
     "rewards",
@@ -46,7 +48,7 @@ class StepResult:
     score: float | None  # None: not given; NaN: no verdict
     feedback: str
     sampling: SamplingParams
-    images: tuple[Any, ...] = ()
+    images: tuple[EncodedImage, ...] = ()
     extra_logs: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -67,7 +69,7 @@ def read_step(raw: Any, current: SamplingParams, source: str, tally: Tally) -> S
         score=None if score is None else _number(score, "scores", where),
         feedback=_text(answer.get("environment_feedback") or "", "environment_feedback", where),
         sampling=adopt(current, answer.get("sampling_params"), where),
-        images=_images(answer.get("environment_images")),
+        images=_images(answer.get("environment_images"), where),
         extra_logs=read_logs(answer.get("extra_logs"), where, tally),
     )
 
@@ -108,10 +110,11 @@ def _text(value: Any, key: str, where: str) -> str:
     return value
 
 
-def _images(value: Any) -> tuple[Any, ...]:
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
+def _images(value: Any, where: str) -> tuple[EncodedImage, ...]:
+    try:
+        return read_images(value)
+    except ImageError as error:
+        raise AgentReturnError(f"{where} returned environment_images with {error}") from error
 
 
 def read_logs(logs: Any, where: str, tally: Tally) -> dict[str, float]:

@@ -11,6 +11,7 @@ The packed copy costs one model's worth of GPU memory (in the engine's dtype) un
 
 import pickle
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -75,4 +76,4 @@ def merge_manifests(manifests: Sequence[TransferManifest]) -> TransferManifest:
         if same != (first.version, first.tensors, first.location["chunks"]):
             raise ValueError(f"ipc weight transfer {first.version}: the policy ranks exported different weights")
         handles.update(manifest.location["handles"])
-    return TransferManifest("ipc", first.version, first.tensors, {**first.location, "handles": handles})
+    return replace(first, location={**first.location, "handles": handles})

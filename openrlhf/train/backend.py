@@ -29,8 +29,8 @@ class TrainBackend(ScoringBackend, Protocol):
         """Step with `factor` times the peak learning rates."""
         ...
 
-    def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Every weight in full, one at a time, valid until the next one is drawn. Collective."""
+    def named_weights(self, trained_only: bool = False) -> Iterator[tuple[str, torch.Tensor]]:
+        """Every weight in full, or every trained one, one at a time, valid until the next one is drawn. Collective."""
         ...
 
     def local_slices(self) -> Iterator[tuple[str, torch.Tensor]]:

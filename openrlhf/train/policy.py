@@ -22,6 +22,8 @@ from openrlhf.models.errors import ModelError
 from openrlhf.models.layout import choose_layout
 from openrlhf.models.load import DTYPES, load_causal_lm
 from openrlhf.models.moe import experts_per_token
+from openrlhf.models.vision.freeze import freeze_vision
+from openrlhf.models.vision.make import vision_inputs
 from openrlhf.rl.losses.objective import PolicyObjective
 from openrlhf.rl.metrics import PolicyStep
 from openrlhf.train.context import WorkerContext
@@ -37,6 +39,7 @@ class PolicyTrainer(TrainedModel):
 
     Args:
         response_limit: the most tokens of a response; only a `constant` loss aggregation reads it.
+        max_images: that a prompt or episode may show; without any the vision encoder of a model stays as it is.
 
     Raises:
         ModelError: the model cannot be loaded, or cannot do what a flag asks, in one line.
@@ -52,6 +55,7 @@ class PolicyTrainer(TrainedModel):
         context: WorkerContext,
         total_steps: int,
         response_limit: int | None = None,
+        max_images: int = 0,
     ) -> None:
         path = model_path("actor", actor)
         context.apply(train.full_determinism_enable)
@@ -72,12 +76,20 @@ class PolicyTrainer(TrainedModel):
             _check_checkpointing(actor)
             # Routers report the tokens that ran; a shared prompt runs once, and its mask is not the model's own.
             self._layout = "packed" if self._layout == "shared" else self._layout
-        super().__init__("actor", actor, model, ds, context, total_steps)
+        self.vision_frozen = actor.freeze_visual_encoder or max_images == 0
+        self._vision = vision_inputs(
+            path, model.config, max_images, sharded=ds.zero_stage == 3, trained=not self.vision_frozen
+        )
+        if self._vision is not None and self.vision_frozen:
+            freeze_vision(model, self._vision.processor.architecture)
+        super().__init__("actor", actor, model, ds, context, total_steps, vision=self._vision)
         self._average = WeightAverage(train.ema_beta, self._backend.local_slices()) if train.enable_ema else None
 
     def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
         """Log-probabilities of the sampled tokens under the current weights, (N,) float32 per micro-batch."""
-        return token_logprobs(self._backend, batches, layout=self._layout, temperature=self._temperature)
+        return token_logprobs(
+            self._backend, batches, layout=self._layout, temperature=self._temperature, vision=self._vision
+        )
 
     def train_step(self, batches: Sequence[MicroBatch], kl_coef: float) -> PolicyStep:
         """One optimiser step over this rank's micro-batches; returns this rank's part of the metrics.
@@ -94,12 +106,22 @@ class PolicyTrainer(TrainedModel):
             temperature=self._temperature,
             aux_loss_coef=self._aux_loss_coef,
             experts_per_token=self._experts_per_token,
+            vision=self._vision,
         )
         before = self.optimiser_steps
         metrics |= self._step()
         if self._average is not None and self.optimiser_steps > before:
             self._average.update(self._backend.local_slices())
         return PolicyStep(metrics, logprobs)
+
+    @property
+    def syncs_partly(self) -> bool:
+        """Whether engines keep the weights of a vision encoder that is not trained."""
+        return self._vision is not None and self.vision_frozen
+
+    def synced_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """What the engines need after an update, as `named_weights`; the trained weights where it `syncs_partly`."""
+        return self._backend.named_weights(trained_only=self.syncs_partly)
 
     def averaged_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """The moving average of every trained weight, whole, in float32.

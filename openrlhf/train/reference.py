@@ -10,6 +10,7 @@ from openrlhf.models.attention import default_attention
 from openrlhf.models.errors import ModelError
 from openrlhf.models.layout import choose_layout
 from openrlhf.models.load import DTYPES, load_causal_lm
+from openrlhf.models.vision.make import vision_inputs
 from openrlhf.train.context import WorkerContext
 from openrlhf.train.forward import token_logprobs
 from openrlhf.train.frozen import frozen_backend
@@ -23,7 +24,9 @@ class ReferenceModel:
         ModelError: the model cannot be loaded, in one line.
     """
 
-    def __init__(self, ref: RefConfig, ds: DsConfig, temperature: float, context: WorkerContext) -> None:
+    def __init__(
+        self, ref: RefConfig, ds: DsConfig, temperature: float, context: WorkerContext, max_images: int = 0
+    ) -> None:
         if ref.model_name_or_path is None:
             raise ModelError("the reference has no model: set --ref.model_name_or_path")
         context.apply()
@@ -35,9 +38,12 @@ class ReferenceModel:
             experts_implementation=ds.experts_implementation,
         )
         self._layout = choose_layout(ds, model)
+        self._vision = vision_inputs(ref.model_name_or_path, model.config, max_images, sharded=ds.zero_stage == 3)
         self._backend = frozen_backend(model, ds, ref.offload, context)
 
     def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
         """Log-probabilities of the sampled tokens, (N,) float32 per micro-batch, 0 off the action mask."""
         with self._backend.loaded():
-            return token_logprobs(self._backend, batches, layout=self._layout, temperature=self._temperature)
+            return token_logprobs(
+                self._backend, batches, layout=self._layout, temperature=self._temperature, vision=self._vision
+            )

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from openrlhf.models.layout import Layout
+from openrlhf.models.vision.inputs import VisionInputs
 from openrlhf.rl.losses.objective import PolicyObjective
 from openrlhf.rl.losses.policy_loss import policy_loss
 from openrlhf.rl.losses.share import LossShare, check_finite
@@ -49,6 +50,7 @@ def accumulate_gradient(
     temperature: float,
     aux_loss_coef: float = 0.0,
     experts_per_token: int | None = None,
+    vision: VisionInputs | None = None,
 ) -> PolicyStep:
     """Add up the gradient of the policy's loss; also returns the log-probabilities that it is made of.
 
@@ -71,6 +73,7 @@ def accumulate_gradient(
             temperature=temperature,
             with_entropy=objective.entropy_coef is not None,
             experts_per_token=experts_per_token,
+            vision=vision,
         )
         logprobs.append(scores.logprobs.detach().float().cpu().numpy())
         share = policy_loss(_loss_streams(batch, scores), batch.totals, objective, kl_coef)

@@ -16,6 +16,7 @@ from openrlhf.models.errors import ModelError
 from openrlhf.models.export import save_hf
 from openrlhf.models.load import check_vocabulary
 from openrlhf.models.tokenizer import load_tokenizer
+from openrlhf.models.vision.inputs import VisionInputs
 from openrlhf.rl.metrics import MetricSum
 from openrlhf.train.context import WorkerContext
 from openrlhf.train.schedule import LearningRate
@@ -28,6 +29,7 @@ class TrainedModel:
 
     Args:
         runner: what the backend runs, where that is not the model itself.
+        vision: of a vision-language model, whose folder has a processor beside the tokenizer.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class TrainedModel:
         total_steps: int,
         *,
         runner: torch.nn.Module | None = None,
+        vision: VisionInputs | None = None,
     ) -> None:
         from openrlhf.train.deepspeed.engine import DeepSpeedTrainBackend, init_distributed
         from openrlhf.train.deepspeed.optimiser import make_optimiser
@@ -51,8 +54,9 @@ class TrainedModel:
             config.lr_scheduler, 1.0, total_steps, config.lr_warmup_ratio, config.min_lr_ratio
         )
         path = model_path(role, config)
-        self._tokenizer = load_tokenizer(path)
-        check_vocabulary(path, model, self._tokenizer)
+        tokenizer = load_tokenizer(path)
+        check_vocabulary(path, model, tokenizer)
+        self._texts = tokenizer if vision is None else vision.processor.processor  # a processor holds its tokenizer
         init_distributed(context)
         optimiser = make_optimiser(model, config, offload=ds.adam_offload, device=context.device)
         self._backend = DeepSpeedTrainBackend(model, optimiser, ds, config.max_norm, context, runner=runner)
@@ -118,7 +122,7 @@ class TrainedModel:
             if self._rank == 0:
                 kept[name] = weight.to("cpu", copy=True)
         if self._rank == 0:
-            save_hf(self._backend.model, kept, self._tokenizer, folder, renamed)
+            save_hf(self._backend.model, kept, self._texts, folder, renamed)
 
 
 def model_path(role: Role, config: ActorConfig | CriticConfig) -> str:

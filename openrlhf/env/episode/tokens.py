@@ -7,6 +7,7 @@
     segment = tokens.segment()
 
 Sampled ids enter as they are and are never decoded and tokenised again. Every other token has mask 0 and logprob 0.
+Images enter as all of their tokens (`images.py`).
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from openrlhf.types import Completion, Segment, Turn
+from openrlhf.types import Completion, EncodedImage, Segment, Turn
 
 
 class EpisodeTokens:
@@ -58,8 +59,8 @@ class EpisodeTokens:
         if self._turns:
             self._turns[-1] = replace(self._turns[-1], reward=reward)
 
-    def segment(self) -> Segment:
-        """The record: (L,) arrays of everything so far."""
+    def segment(self, images: Sequence[EncodedImage] = ()) -> Segment:
+        """The record: (L,) arrays of everything so far. `images`: those that the tokens show, in their order."""
         length = len(self._ids)
         action_mask = np.zeros(length, dtype=bool)
         logprobs = np.zeros(length, dtype=np.float32)
@@ -76,4 +77,5 @@ class EpisodeTokens:
             logprobs=logprobs,
             policy_versions=versions,
             turns=tuple(self._turns),
+            images=tuple(images),
         )

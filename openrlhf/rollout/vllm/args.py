@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from openrlhf.config.rollout import VllmConfig
+from openrlhf.interfaces import ImageTokens
 
 TorchDtypeName = Literal["bfloat16", "float16", "float32"]
 TORCH_DTYPE_NAMES: dict[str, TorchDtypeName] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
@@ -26,6 +27,7 @@ class VllmEngineArgs:
     engine_index: int = 0
     sync_timeout: float = 600.0  # seconds that one weight sync may take
     keep_in_flight: bool = False  # weights change under running requests, which then go on with the new ones
+    image_tokens: ImageTokens | None = None  # of a vision-language model
 
     @property
     def name(self) -> str:

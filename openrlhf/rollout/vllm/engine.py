@@ -24,11 +24,12 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.engine.output_processor import RequestOutputCollector
 
+from openrlhf.interfaces import ImageTokens
 from openrlhf.rollout.clock import BusyClock
 from openrlhf.rollout.errors import EngineDead
 from openrlhf.rollout.vllm.args import VllmEngineArgs
-from openrlhf.rollout.vllm.requests import to_completion, to_vllm_prompt, to_vllm_sampling
-from openrlhf.types import Completion, SamplingParams, TransferManifest
+from openrlhf.rollout.vllm.requests import check_prompt, to_completion, to_vllm_prompt, to_vllm_sampling
+from openrlhf.types import Completion, EncodedImage, SamplingParams, TransferManifest
 
 RECEIVER = "openrlhf.rollout.vllm.receiver.WeightReceiver"
 
@@ -52,11 +53,12 @@ class _HeldRequest:
     prompt: Any
     params: VllmSamplingParams
     prompt_token_ids: tuple[int, ...]
+    images: tuple[str, ...] = ()  # their digests
     started: "asyncio.Future[RequestOutputCollector]" = field(default_factory=asyncio.Future)
 
-    def order(self) -> tuple[int, tuple[int, ...]]:
+    def order(self) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
         """The seed first: it differs between the samples of one prompt."""
-        return (-1 if self.params.seed is None else self.params.seed, self.prompt_token_ids)
+        return (-1 if self.params.seed is None else self.params.seed, self.prompt_token_ids, self.images)
 
 
 class VllmEngine:
@@ -91,20 +93,29 @@ class VllmEngine:
     def policy_version(self) -> int:
         return self._version
 
+    @property
+    def image_tokens(self) -> ImageTokens | None:
+        return self._args.image_tokens
+
     async def generate(
-        self, prompt_token_ids: Sequence[int], sampling_params: SamplingParams, images: Sequence[Any] | None = None
+        self,
+        prompt_token_ids: Sequence[int],
+        sampling_params: SamplingParams,
+        images: Sequence[EncodedImage] | None = None,
     ) -> Completion:
-        """Sample one completion.
+        """Sample one completion. The ids hold all tokens of the images (`image_tokens.expand`), in their order.
 
         Logprobs are those of the distribution that was sampled from: after temperature, top-p and logit bias (at
         temperature 0: of the unscaled model). A sampled stop token is part of the completion. EngineDead if the
         engine is or becomes unusable.
         """
         self._live()
-        params = to_vllm_sampling(sampling_params, self._args.stop_token_ids)
-        prompt = to_vllm_prompt(prompt_token_ids, images)
+        shown, vision = tuple(images or ()), self.image_tokens
+        params = to_vllm_sampling(sampling_params, self._args.stop_token_ids, vision.banned_ids if vision else ())
+        prompt = to_vllm_prompt(prompt_token_ids, shown, vision)
         if self._held is not None:
-            collector = await self._wait_for_release(_HeldRequest(prompt, params, tuple(prompt_token_ids)))
+            digests = tuple(image.digest for image in shown)
+            collector = await self._wait_for_release(_HeldRequest(prompt, params, tuple(prompt_token_ids), digests))
         else:
             while not self._open.is_set():
                 await self._open.wait()
@@ -113,6 +124,8 @@ class VllmEngine:
             output = await self._collect(collector)
         finally:
             self._leave()
+        if shown:
+            check_prompt(output, prompt_token_ids, self._args.name)
         completion = to_completion(output, self._args.name)
         self._finished += 1
         self._prompt_tokens += len(prompt_token_ids)
@@ -306,6 +319,7 @@ def engine_args(args: VllmEngineArgs) -> AsyncEngineArgs:
         kv_cache_memory_bytes=int(vllm.cpu_kv_cache_gb * 2**30) if on_cpu else None,
         logprobs_mode="processed_logprobs",
         worker_extension_cls=RECEIVER,
+        limit_mm_per_prompt={} if args.image_tokens is None else {"image": args.image_tokens.max_images, "video": 0},
         disable_log_stats=True,
         use_tqdm_on_load=False,
     )

@@ -35,23 +35,25 @@ class WeightReceiver:
     def receive_policy_weights(self, wire_manifest: dict[str, Any], engine_index: int) -> None:
         """Load the weights that `wire_manifest` (asdict of a TransferManifest) describes.
 
-        RuntimeError if the transfer does not cover every parameter of the model: a sync is never partial.
+        RuntimeError if the transfer does not cover every parameter of the model, or every one of its language model
+        where the transfer is partial.
         """
         manifest = manifest_from_wire(wire_manifest)
         worker: Any = self
         with set_current_vllm_config(worker.vllm_config), torch.no_grad():
             if manifest.backend == "shm":
-                self._load(worker, shared_memory_source(manifest))
+                self._load(worker, manifest.partial, shared_memory_source(manifest))
             elif manifest.backend == "ipc":
-                self._load(worker, ipc_source(manifest, worker.device))
+                self._load(worker, manifest.partial, ipc_source(manifest, worker.device))
             else:
-                self._load(worker, broadcast_source(manifest, worker.device, self._group(manifest, engine_index)))
+                group = self._group(manifest, engine_index)
+                self._load(worker, manifest.partial, broadcast_source(manifest, worker.device, group))
         if worker.device.type == "cuda":
             torch.cuda.synchronize(worker.device)
 
     @staticmethod
-    def _load(worker: Any, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        load_policy_weights(worker.model_runner.get_model(), worker.model_config, weights)
+    def _load(worker: Any, partial: bool, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        load_policy_weights(worker.model_runner.get_model(), worker.model_config, weights, partial)
 
     def _group(self, manifest: TransferManifest, engine_index: int) -> BroadcastGroup:
         """Join the broadcast of this transfer, keeping the group as long as the sender keeps its address."""
@@ -67,16 +69,19 @@ class WeightReceiver:
 def manifest_from_wire(wire: dict[str, Any]) -> TransferManifest:
     """Undo `dataclasses.asdict` and the message encoding, which turns tuples into lists."""
     tensors = tuple(TensorSpec(t["name"], tuple(t["shape"]), t["dtype"], t["offset"]) for t in wire["tensors"])
-    return TransferManifest(wire["backend"], wire["version"], tensors, wire["location"])
+    return TransferManifest(wire["backend"], wire["version"], tensors, wire["location"], wire["partial"])
 
 
-def load_policy_weights(model: Any, model_config: Any, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-    """Replace all weights of a loaded model.
+def load_policy_weights(
+    model: Any, model_config: Any, weights: Iterable[tuple[str, torch.Tensor]], partial: bool = False
+) -> None:
+    """Replace all weights of a loaded model, or with `partial` all but those of its vision encoder and projector.
 
     Layerwise reload is what makes this work once kernels have packed the weights: it rebuilds each layer unpacked,
     loads it, packs it again and copies the result into the old storage.
     """
-    expected = {name for name, _ in model.named_parameters()}
+    kept = tuple(f"{name}." for name in model._tower_model_names) if partial else ()  # vLLM's own mark
+    expected = {name for name, _ in model.named_parameters() if not name.startswith(kept)}
     initialize_layerwise_reload(model)
     loaded = model.load_weights(weights)
     finalize_layerwise_reload(model, model_config)

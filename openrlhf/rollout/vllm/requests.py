@@ -10,22 +10,52 @@ from vllm.logprobs import FlatLogprobs
 from vllm.outputs import RequestOutput, WeightVersionSpan
 from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
+from openrlhf.interfaces import ImageTokens
 from openrlhf.rollout.errors import GenerationError
-from openrlhf.types import Completion, FinishReason, SamplingParams
+from openrlhf.types import Completion, EncodedImage, FinishReason, SamplingParams
 
 FINISH_REASONS: dict[str | None, FinishReason] = {"stop": "stop", "length": "length", "abort": "aborted"}
 
 
-def to_vllm_prompt(prompt_token_ids: Sequence[int], images: Sequence[Any] | None) -> Any:
-    """Return vLLM's prompt. With images the ids hold one placeholder per image; vLLM expands them."""
+BAN = -100.0  # vLLM's strongest bias on a logit
+
+
+def to_vllm_prompt(
+    prompt_token_ids: Sequence[int], images: Sequence[EncodedImage], image_tokens: ImageTokens | None
+) -> Any:
+    """Return vLLM's prompt. Ids of images come expanded and leave folded: vLLM would expand them once more.
+
+    ValueError where the ids are not those of these images, or the model takes none.
+    """
     ids = [int(token) for token in prompt_token_ids]
-    if images:
-        return TokensPrompt(prompt_token_ids=ids, multi_modal_data={"image": list(images)})
-    return tokens_input(ids)
+    if image_tokens is not None:
+        ids = image_tokens.fold(ids, images)
+    if not images:
+        return tokens_input(ids)
+    if image_tokens is None:
+        raise ValueError(f"{len(images)} images for a model that takes none")
+    if len(images) > image_tokens.max_images:
+        limit = f"--data.max_images_per_prompt {image_tokens.max_images}"
+        raise ValueError(f"{len(images)} images in one prompt: over {limit}")
+    return TokensPrompt(prompt_token_ids=ids, multi_modal_data={"image": [image.decode() for image in images]})
 
 
-def to_vllm_sampling(sampling: SamplingParams, stop_token_ids: Sequence[int]) -> VllmSamplingParams:
+def check_prompt(output: RequestOutput, prompt_token_ids: Sequence[int], engine: str) -> None:
+    """GenerationError unless vLLM's prompt is the one that the trainer will see."""
+    used = output.prompt_token_ids or []
+    if list(used) != [int(token) for token in prompt_token_ids]:
+        raise GenerationError(
+            f"{engine}: request {output.request_id} ran on {len(used)} prompt tokens other than the "
+            f"{len(prompt_token_ids)} that the model's processor makes: vLLM expands its images in another way"
+        )
+
+
+def to_vllm_sampling(
+    sampling: SamplingParams, stop_token_ids: Sequence[int], banned_ids: Sequence[int] = ()
+) -> VllmSamplingParams:
     """Return vLLM's parameters for one request; `stop_token_ids` are added to the request's own.
+
+    `banned_ids` are never sampled. A sampled placeholder would be taken for an image that is not there.
 
     ValueError if max_tokens is open: the caller knows the context length and decides it (env/episode/budget.py).
     """
@@ -40,7 +70,7 @@ def to_vllm_sampling(sampling: SamplingParams, stop_token_ids: Sequence[int]) ->
         stop_token_ids=sorted({*stop_token_ids, *sampling.stop_token_ids}) or None,
         include_stop_str_in_output=sampling.include_stop_str_in_output,
         seed=sampling.seed,
-        logit_bias=sampling.logit_bias,
+        logit_bias={**(sampling.logit_bias or {}), **dict.fromkeys(banned_ids, BAN)} or None,
         structured_outputs=_structured_outputs(sampling.structured_outputs),
         logprobs=0,  # the sampled token's only
         flat_logprobs=True,  # plain lists instead of one object per token

@@ -97,8 +97,8 @@ class DeepSpeedTrainBackend:
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         return float(torch.nn.utils.get_total_norm(gradients))
 
-    def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        return gathered_weights(self.model, self._sharded)
+    def named_weights(self, trained_only: bool = False) -> Iterator[tuple[str, torch.Tensor]]:
+        return gathered_weights(self.model, self._sharded, trained_only)
 
     def local_slices(self) -> Iterator[tuple[str, torch.Tensor]]:
         return self._slices.local()

@@ -201,6 +201,8 @@ WARNED = [
     ({"env.code.port": 10003}, "env.code.port"),
     ({"env.code.compile_timeout": 5.0}, "env.code.compile_timeout"),
     ({"env.server": "http://h", "env.code.port": 10003, "env.code.sandbox": "local"}, "env.code.sandbox"),
+    ({"actor.freeze_visual_encoder": True}, "actor.freeze_visual_encoder"),
+    ({"data.image_key": "pictures"}, "data.image_key"),
     ({"local_rank": 0}, "local_rank"),
 ]
 

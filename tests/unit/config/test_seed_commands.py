@@ -71,7 +71,7 @@ COMMANDS = {
     "agent": (AGENT, set()),
     "muon": (MUON, set()),
     "warm up": (WARM_UP, set()),
-    "vlm": (VLM, {"data.max_images_per_prompt", "actor.freeze_visual_encoder"}),
+    "vlm": (VLM, set()),
 }
 
 

@@ -14,7 +14,8 @@ from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
 from openrlhf.rollout.single_turn import SingleTurnExecutor
 from openrlhf.types import Completion, SamplingParams, Status, Turn
 from tests.agent_fakes import MergingTokenizer, agent, play, within
-from tests.fakes import FakeTokenizer, ScriptedEngine, completion
+from tests.fakes import FakeImageTokens, FakeTokenizer, ScriptedEngine, completion
+from tests.pictures import picture, plain
 
 
 def done_at(steps: int, **more):
@@ -66,19 +67,73 @@ async def test_the_agent_sees_text_and_facts():
             instances.append(self)
 
     engine = ScriptedEngine(lambda call: completion("x"))
-    await play(MultiTurnAgentExecutor(Watched), engine, prompt="ab", images=["image"])
+    await play(MultiTurnAgentExecutor(Watched), engine, prompt="ab")
     reset, first, second = instances[0].seen
-    assert (reset["observation"], reset["label"], reset["images"]) == ("ab", "L", ["image"])
+    assert (reset["observation"], reset["label"], reset["images"]) == ("ab", "L", [])
     assert (first["observation_text"], first["action_text"], first["turn"]) == ("ab", "x<eos>", 0)
     assert (second["observation_text"], second["action_text"], second["turn"]) == ("abx<eos>!", "x<eos>", 1)
     assert (second["label"], second["finish_reason"], second["sampling_params"].max_tokens) == ("L", "stop", 8)
 
 
-async def test_feedback_images_reach_the_engine():
-    engine = ScriptedEngine(lambda call: completion("x"))
-    executor = MultiTurnAgentExecutor(agent(done_at(2, environment_images=["second"])))
-    await play(executor, engine, images=["first"])
-    assert [call.images for call in engine.calls] == [["first"], ["first", "second"]]
+def seeing(max_images: int = 8) -> ScriptedEngine:
+    return ScriptedEngine(lambda call: completion("x"), FakeImageTokens(max_images))
+
+
+async def test_images_are_expanded_where_they_enter_and_stay_in_order():
+    # 30 pixels of width are three # in the fake's tokens, 20 are two.
+    first, second = picture(width=30), picture("blue", width=20)
+    engine = seeing()
+    step = done_at(2, environment_images=[second.decode()], environment_feedback="?<image>!")
+    trajectory = await play(MultiTurnAgentExecutor(agent(step)), engine, prompt="a#b", images=[first])
+    assert ["".join(map(chr, call.prompt_token_ids)) for call in engine.calls] == ["a(###)b", "a(###)bx\0?(##)!"]
+    assert [call.images for call in engine.calls] == [[first], [first, second]]
+    (segment,) = trajectory.segments
+    assert segment.images == (first, second)
+    assert segment.action_mask.tolist() == [False] * 7 + [True] * 2 + [False] * 6 + [True] * 2
+
+
+@pytest.mark.parametrize(
+    ("max_images", "max_length", "num_turns"),
+    [
+        (2, 64, 2),  # both fit
+        (1, 64, 1),  # a second one would be one too many
+        (2, 16, 2),  # 9 tokens and 6 of feedback leave one for the next action
+        (2, 15, 1),  # leave none: the picture is left out whole
+    ],
+)
+async def test_images_that_do_not_fit_end_the_episode(max_images, max_length, num_turns):
+    engine = seeing(max_images)
+    step = done_at(2, environment_images=[plain(width=20)], environment_feedback="?<image>!")
+    trajectory = await play(
+        MultiTurnAgentExecutor(agent(step)), engine, prompt="a#b", images=[picture()], max_length=max_length
+    )
+    (segment,) = trajectory.segments
+    cut = num_turns == 1
+    assert (len(engine.calls), len(segment.images)) == (num_turns, num_turns)
+    assert (trajectory.truncated, trajectory.outcome.status) == (cut, Status.GRADED)
+    assert len(segment.token_ids) == (9 if cut else 17)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"environment_images": [plain()], "environment_feedback": "none"}, "0 placeholders for 1 images"),
+        ({"environment_images": [], "environment_feedback": "#"}, "1 placeholders for 0 images"),
+        ({"environment_images": ["/no/such.png"], "environment_feedback": "#"}, "/no/such.png: No such file"),
+    ],
+)
+async def test_images_and_placeholders_that_do_not_match_leave_no_verdict(answer, reason):
+    trajectory = await play(MultiTurnAgentExecutor(agent(done_at(2, **answer))), seeing(), prompt="a")
+    assert trajectory.outcome.status is Status.UNGRADED
+    assert reason in trajectory.outcome.reason
+
+
+async def test_an_image_too_many_for_the_context_leaves_no_verdict_at_the_start():
+    trajectory = await play(
+        MultiTurnAgentExecutor(agent(done_at(1))), seeing(), prompt="#", images=[picture(width=90)], max_length=10
+    )
+    assert trajectory.outcome.status is Status.UNGRADED
+    assert "raise data.max_len" in trajectory.outcome.reason
 
 
 async def test_case_c1_episodes_share_neither_agent_nor_sampling_params():

@@ -3,7 +3,8 @@ import pytest
 
 from openrlhf.rollout.single_turn import SingleTurnExecutor, single_turn_segment
 from openrlhf.types import Completion, SamplingParams, Turn
-from tests.fakes import FAKE_EOS_ID, FakeTokenizer, ScriptedEngine, completion
+from tests.fakes import FAKE_EOS_ID, FakeImageTokens, FakeTokenizer, ScriptedEngine, completion
+from tests.pictures import picture
 
 
 async def run(engine: ScriptedEngine, *, prompt: str = "abc", max_length: int = 20, max_tokens: int | None = None):
@@ -70,3 +71,33 @@ async def test_an_empty_completion_has_no_turn():
     (segment,) = (await run(engine)).segments
     assert segment.turns == ()
     assert segment.num_actions == 0
+
+
+async def see(prompt: str, images: list, max_length: int = 20, vision: FakeImageTokens | None = None):
+    engine = ScriptedEngine(lambda call: completion("x"), vision or FakeImageTokens())
+    sampling = SamplingParams(max_tokens=4)
+    trajectory = await SingleTurnExecutor().execute(
+        prompt, "label", sampling, max_length, FakeTokenizer(), engine, images=images
+    )
+    return engine, trajectory
+
+
+async def test_an_image_is_all_of_its_tokens_in_request_and_record():
+    image = picture(width=40)
+    engine, trajectory = await see("a#", [image])
+    assert engine.calls[0].prompt_token_ids == [ord(c) for c in "a(####)"]
+    assert engine.calls[0].images == (image,)
+    (segment,) = trajectory.segments
+    assert (segment.images, len(segment.token_ids)) == ((image,), 9)
+
+
+async def test_a_prompt_with_images_is_never_cut():
+    # 7 tokens beside 4 of the response: 11 are enough, 10 are not.
+    await see("a#", [picture(width=40)], max_length=11)
+    with pytest.raises(ValueError, match="a prompt with images has 7 tokens but only 6 fit"):
+        await see("a#", [picture(width=40)], max_length=10)
+
+
+async def test_as_many_placeholders_as_images():
+    with pytest.raises(ValueError, match="1 placeholders for 2 images"):
+        await see("a#", [picture(), picture()])

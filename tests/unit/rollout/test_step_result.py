@@ -9,6 +9,7 @@ from openrlhf.reward.tally import Tally
 from openrlhf.rollout.errors import AgentReturnError
 from openrlhf.rollout.step_result import read_reset, read_step
 from openrlhf.types import SamplingParams
+from tests.pictures import picture, plain
 
 CURRENT = SamplingParams(max_tokens=8)
 
@@ -84,6 +85,6 @@ def test_what_is_not_used_is_said_once(caplog):
     ]
 
 
-@pytest.mark.parametrize("images", ["one", ["one"], ("one",)])
+@pytest.mark.parametrize("images", [plain(), [plain()], (picture(),)])
 def test_one_image_or_several(images):
-    assert read(environment_images=images).images == ("one",)
+    assert read(environment_images=images).images == (picture(),)

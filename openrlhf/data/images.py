@@ -1,0 +1,59 @@
+"""The images of a row."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from openrlhf.data.errors import DataError
+from openrlhf.data.rows import Row
+from openrlhf.images import ImageError, read_image
+from openrlhf.interfaces import ImageTokens
+from openrlhf.types import EncodedImage, Prompt
+
+_SHOWN = 60  # characters of a prompt in a message
+
+
+def images_of(row: Row, key: str, text: str, vision: ImageTokens) -> tuple[EncodedImage, ...]:
+    """Read the images of a row, in the order of their placeholders in its rendered text.
+
+    Raises:
+        DataError: one that cannot be used (see openrlhf/images.py), more than a prompt may have, or not as many as the
+            text has placeholders. The line names row and image.
+    """
+    value = row.values.get(key) if vision.max_images else None
+    values = () if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
+    placeholders = text.count(vision.token)
+    if placeholders and not vision.max_images:
+        raise DataError(f"{row.where}: the prompt shows {placeholders} images, but --data.max_images_per_prompt is 0")
+    if len(values) > vision.max_images:
+        raise DataError(
+            f"{row.where}: {key!r} has {len(values)} images; --data.max_images_per_prompt is {vision.max_images}"
+        )
+    if placeholders != len(values):
+        raise DataError(f"{row.where}: {key!r} has {len(values)} images, but the prompt has places for {placeholders}")
+    return tuple(_image(row, key, number, value) for number, value in enumerate(values, start=1))
+
+
+def _image(row: Row, key: str, number: int, value: Any) -> EncodedImage:
+    try:
+        return read_image(value, Path(row.source).parent)
+    except ImageError as error:
+        raise DataError(f"{row.where}: {key!r}, image {number}: {error}") from error
+
+
+def check_images_fit(prompts: Sequence[Prompt], tokenizer: Any, budget: int, vision: ImageTokens) -> None:
+    """A prompt with images is never cut, so it must fit.
+
+    Raises:
+        DataError: the first prompt that has more than `budget` tokens with all those of its images.
+    """
+    for prompt in prompts:
+        if not prompt.images:
+            continue
+        ids = tokenizer(prompt.text, add_special_tokens=False)["input_ids"]
+        length = len(vision.expand(ids, prompt.images))
+        if length > budget:
+            raise DataError(
+                f"prompt {prompt.prompt_id} ({prompt.text[:_SHOWN]!r}) has {length} tokens with its images, and "
+                f"only {budget} are left for it: raise --data.max_len, or use smaller images"
+            )

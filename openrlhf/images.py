@@ -1,0 +1,187 @@
+"""Images on their way in: read, checked and made upright RGB once, so that every later reader sees the same pixels.
+
+    a path, http(s) or data address, bytes, a PIL image, or `datasets`' {"bytes": ..., "path": ...}  ->  EncodedImage
+
+| what comes | what becomes of it |
+|---|---|
+| PNG or JPEG, RGB, upright | its bytes, untouched |
+| turned by EXIF | turned upright |
+| palette, grey, CMYK, ... | converted to RGB |
+| with transparency | laid on white |
+| animated, or of several pages | refused; a camera's MPO counts as its first picture |
+| 16 or 32 bits per channel | refused: how it maps to 8 bits is not ours to guess |
+| a side under 4 pixels | refused: processors take a side of 1 or 3 for the colour channels |
+| over 64 MiB, or 67 million pixels | refused |
+"""
+
+import base64
+import binascii
+import io
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openrlhf.types import EncodedImage
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MAX_BYTES = 64 * 2**20
+MAX_PIXELS = 2**26
+MIN_SIDE = 4
+DOWNLOAD_S = 30.0  # seconds of silence that a download may have
+_ORIENTATION = 0x0112  # EXIF tag
+_EIGHT_BITS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"}
+_SHOWN = 100  # characters of an address in a message
+
+
+class ImageError(ValueError):
+    """An image that cannot be used. One line: its source, and why."""
+
+
+def read_image(value: Any, folder: Path | None = None) -> EncodedImage:
+    """Read one image.
+
+    Args:
+        folder: where relative paths start; where nothing lies there, in the working directory.
+
+    Raises:
+        ImageError: nothing there, not an image, or one of those in the table above.
+    """
+    from PIL import Image
+
+    if isinstance(value, EncodedImage):
+        return value
+    if isinstance(value, Image.Image):
+        return _checked(value, None, "an image in memory")
+    data, source = _bytes(value, folder)
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            return _checked(image, data, source)
+    except ImageError:
+        raise
+    except Image.UnidentifiedImageError as error:
+        raise ImageError(f"{source}: not an image, or of a format that Pillow does not know") from error
+    except Exception as error:  # decoders of broken files raise anything, struct.error and SyntaxError among it
+        raise ImageError(f"{source}: a broken image: {' '.join(str(error).split()) or type(error).__name__}") from error
+
+
+def read_images(value: Any, folder: Path | None = None) -> tuple[EncodedImage, ...]:
+    """Those of a row: a list, a single one, or None for none. Raises ImageError as `read_image`."""
+    if value is None:
+        return ()
+    return tuple(read_image(item, folder) for item in (value if isinstance(value, list | tuple) else [value]))
+
+
+def _bytes(value: Any, folder: Path | None) -> tuple[bytes, str]:
+    """The bytes of a file, and what to call it."""
+    if isinstance(value, Mapping):
+        inner = value.get("bytes")
+        path = value.get("path")
+        if inner is None and path is None:
+            raise ImageError(f"an image given as an object with {', '.join(map(str, value)) or 'nothing'}: no bytes")
+        return (bytes(inner), _brief(str(path or "bytes"))) if inner is not None else _bytes(path, folder)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _bounded(bytes(value), "bytes"), "bytes"
+    if isinstance(value, Path):
+        return _file(str(value), folder)
+    if not isinstance(value, str):
+        raise ImageError(f"an image of type {type(value).__name__}: expected a path, address, bytes or PIL image")
+    if value.startswith("data:"):
+        return _data_address(value)
+    if value.startswith(("http://", "https://")):
+        return _download(value), _brief(value)
+    return _file(value.removeprefix("file://"), folder)
+
+
+def _file(name: str, folder: Path | None) -> tuple[bytes, str]:
+    given = Path(name).expanduser()
+    beside = given if folder is None else folder / given  # an absolute path stays what it is
+    source = _brief(name)
+    try:
+        path = beside if beside.exists() else given
+        if path.stat().st_size > MAX_BYTES:
+            raise ImageError(f"{source}: {path.stat().st_size} bytes, over the {MAX_BYTES} that an image may have")
+        return path.read_bytes(), source
+    except (OSError, ValueError) as error:
+        if isinstance(error, ImageError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ImageError(f"{source}: {reason}") from error
+
+
+def _data_address(value: str) -> tuple[bytes, str]:
+    head, comma, body = value.partition(",")
+    source = _brief(head)
+    if not comma or not head.endswith(";base64"):
+        raise ImageError(f"{source}: a data address must be data:image/...;base64,...")
+    try:
+        return _bounded(base64.b64decode(body, validate=True), source), source
+    except binascii.Error as error:
+        raise ImageError(f"{source}: not base64: {error}") from error
+
+
+def _download(address: str) -> bytes:
+    source = _brief(address)
+    try:
+        with urllib.request.urlopen(address, timeout=DOWNLOAD_S) as answer:
+            return _bounded(answer.read(MAX_BYTES + 1), source)
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        if isinstance(error, ImageError):
+            raise
+        raise ImageError(f"{source}: cannot be fetched: {' '.join(str(error).split())}") from error
+
+
+def _bounded(data: bytes, source: str) -> bytes:
+    if len(data) > MAX_BYTES:
+        raise ImageError(f"{source}: over the {MAX_BYTES} bytes that an image may have")
+    return data
+
+
+def _checked(image: "Image.Image", data: bytes | None, source: str) -> EncodedImage:
+    """`data`: the file that the image was opened from; kept where nothing has to change."""
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise ImageError(f"{source}: {width} x {height} pixels, over the {MAX_PIXELS} that an image may have")
+    if min(width, height) < MIN_SIDE:
+        raise ImageError(f"{source}: {width} x {height} pixels; a side needs at least {MIN_SIDE}")
+    if image.mode not in _EIGHT_BITS:
+        raise ImageError(f"{source}: mode {image.mode}, not 8 bits per channel; convert it first")
+    if image.format != "MPO" and _has_second_frame(image):
+        raise ImageError(f"{source}: animated, or of several pages; give one picture")
+    image.seek(0)
+    image.load()
+    turned = image.getexif().get(_ORIENTATION, 1) not in (0, 1)
+    plain = image.mode == "RGB" and not turned and not image.has_transparency_data
+    if plain and data is not None and image.format in ("PNG", "JPEG"):
+        return EncodedImage(data, source)
+    buffer = io.BytesIO()
+    _upright_rgb(image).save(buffer, "PNG")
+    return EncodedImage(buffer.getvalue(), source)
+
+
+def _has_second_frame(image: "Image.Image") -> bool:
+    try:
+        image.seek(1)
+    except EOFError:
+        return False
+    return True
+
+
+def _upright_rgb(image: "Image.Image") -> "Image.Image":
+    from PIL import Image, ImageOps
+
+    upright = ImageOps.exif_transpose(image)
+    if not upright.has_transparency_data:
+        plain = upright.convert("RGB")
+    else:
+        canvas = Image.new("RGBA", upright.size, "white")
+        canvas.alpha_composite(upright.convert("RGBA"))
+        plain = canvas.convert("RGB")
+    return Image.frombytes("RGB", plain.size, plain.tobytes())  # without EXIF, profiles and comments
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

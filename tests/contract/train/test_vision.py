@@ -1,0 +1,183 @@
+"""A tiny Idefics3 through the training forward pass: layouts, images, bans, and micro-batches without images.
+
+References are transformers' own forward pass over one sequence at a time, with pixels that the processor makes of all
+its images at once.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from openrlhf.config.train import DsConfig
+from openrlhf.models.layout import choose_layout
+from openrlhf.models.load import load_causal_lm
+from openrlhf.models.vision.freeze import freeze_vision
+from openrlhf.models.vision.inputs import VisionInputs
+from openrlhf.models.vision.make import vision_inputs
+from openrlhf.rl.packing import collate, filler, pack, step_totals
+from openrlhf.train.forward import score_tokens
+from openrlhf.types import EncodedImage, MicroBatch, Prompt, RewardOutcome, Rollout, RolloutGroup, Segment
+from tests.fakes import TorchBackend
+from tests.pictures import picture
+from tests.vision_models import make_tiny_idefics3
+
+RED, BLUE, WIDE = picture("red"), picture("blue"), picture("lime", 60, 20)
+# Text with placeholders, its images, and the response; the second turn of the last one shows another image.
+SAMPLES: tuple[tuple[str, tuple[EncodedImage, ...], str], ...] = (
+    ("is <image> red?", (RED,), "yes"),
+    ("<image> or <image>", (BLUE, WIDE), "both"),
+    ("no picture", (), "none"),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_tiny_idefics3(tmp_path_factory.mktemp("vision") / "model", tiles=True)
+
+
+@pytest.fixture(scope="module")
+def backend(folder):
+    return TorchBackend(load_causal_lm(str(folder), torch.float32, "sdpa"))
+
+
+@pytest.fixture(scope="module")
+def vision(folder, backend) -> VisionInputs:
+    made = vision_inputs(str(folder), backend.model.config, max_images=4, trained=True)
+    assert made is not None
+    return made
+
+
+def segment_of(vision: VisionInputs, text: str, images: tuple[EncodedImage, ...], response: str) -> Segment:
+    tokenizer = vision.processor.processor.tokenizer
+    prompt = vision.processor.expand(tokenizer(text, add_special_tokens=False)["input_ids"], images)
+    answer = tokenizer(response, add_special_tokens=False)["input_ids"]
+    mask = np.arange(len(prompt) + len(answer)) >= len(prompt)
+    return Segment(
+        token_ids=np.array(prompt + answer),
+        action_mask=mask,
+        loss_mask=mask,
+        logprobs=np.where(mask, -4.0, 0).astype(np.float32),
+        policy_versions=np.where(mask, 0, -1).astype(np.int32),
+        images=images,
+    )
+
+
+def batch_of(vision: VisionInputs, *samples) -> MicroBatch:
+    rollouts = [
+        Rollout(str(i), f"{i}/0", Prompt(i, sample[0]), (segment_of(vision, *sample),), RewardOutcome(1.0, 1.0), False)
+        for i, sample in enumerate(samples)
+    ]
+    experience = collate([RolloutGroup(rollout.group_id, (rollout,)) for rollout in rollouts])
+    rows = range(len(experience))
+    return pack(experience, rows, step_totals(experience, rows))
+
+
+def alone(backend, vision: VisionInputs, sample) -> torch.Tensor:
+    """Reference: entry t is log p(token t | tokens before) of one sequence, 0 off the response."""
+    segment = segment_of(vision, *sample)
+    ids = torch.from_numpy(segment.token_ids)[None]
+    pixels = {}
+    if segment.images:
+        made = vision.processor.processor.image_processor([[i.decode() for i in segment.images]], return_tensors="pt")
+        pixels = {name: made[name] for name in ("pixel_values", "pixel_attention_mask")}
+    logits = backend.model(input_ids=ids, use_cache=False, **pixels).logits[0]
+    logits[:, vision.processor.token_id] = -torch.inf
+    found = torch.zeros(ids.shape[1])
+    found[1:] = logits[:-1].log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
+    return found.where(torch.from_numpy(segment.action_mask), 0.0)
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_each_sequence_is_scored_as_if_alone(layout, backend, vision):
+    batch = batch_of(vision, *SAMPLES)
+    with torch.no_grad():
+        found = score_tokens(backend, batch, layout=layout, temperature=1.0, vision=vision).logprobs
+        expected = torch.cat([alone(backend, vision, sample) for sample in SAMPLES])
+        # The comparison sees the pictures: with others in their place the numbers are far away.
+        swapped = [("is <image> red?", (BLUE,), "yes"), ("<image> or <image>", (RED, WIDE), "both"), SAMPLES[2]]
+        other = torch.cat([alone(backend, vision, sample) for sample in swapped])
+    assert (found - expected).abs().max() < 1e-5
+    assert (other - expected).abs().max() > 1e-2
+
+
+def test_the_order_of_images_matters(backend, vision):
+    # Both have the same shape, so the tokens are equal and nothing else could notice a swap.
+    (one, two) = [("<image> or <image>", images, "both") for images in ((RED, BLUE), (BLUE, RED))]
+    batches = [batch_of(vision, sample) for sample in (one, two)]
+    assert np.array_equal(batches[0].token_ids, batches[1].token_ids)
+    with torch.no_grad():
+        found = [
+            score_tokens(backend, batch, layout="packed", temperature=1.0, vision=vision).logprobs for batch in batches
+        ]
+        assert (found[0] - alone(backend, vision, one)).abs().max() < 1e-5
+    assert (found[0] - found[1]).abs().max() > 1e-3
+
+
+def test_tokens_that_are_not_those_of_the_images_are_refused(backend, vision):
+    # WIDE has fewer tiles than RED: tokens of the one with pixels of the other would shift every later image.
+    batch = batch_of(vision, SAMPLES[0])
+    wrong = replace(batch, images=((WIDE,),))
+    with pytest.raises(ValueError, match=r"row 0: image 1 of 1 .*its tokens are not where they belong"):
+        score_tokens(backend, wrong, layout="packed", temperature=1.0, vision=vision)
+    without = replace(batch, images=None)
+    with pytest.raises(ValueError, match="more image tokens than those of the 0 images"):
+        score_tokens(backend, without, layout="packed", temperature=1.0, vision=vision)
+
+
+def test_banned_tokens_have_no_probability(backend, vision):
+    # Made likely, the image token would take most of the mass: the others' logprobs must not notice.
+    batch = batch_of(vision, SAMPLES[2])
+    head = backend.model.lm_head.weight
+    with torch.no_grad():
+        before = score_tokens(backend, batch, layout="packed", temperature=0.7, vision=vision, with_entropy=True)
+        kept = head[vision.processor.token_id].clone()
+        head[vision.processor.token_id] *= 50
+        after = score_tokens(backend, batch, layout="packed", temperature=0.7, vision=vision, with_entropy=True)
+        unbanned = score_tokens(backend, batch, layout="packed", temperature=0.7).logprobs
+        head[vision.processor.token_id] = kept
+    assert torch.equal(before.logprobs, after.logprobs)
+    assert torch.equal(before.entropy, after.entropy)
+    assert (unbanned - after.logprobs).abs().max() > 0.5
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("kind", ["text", "filler"])
+def test_a_micro_batch_without_images_gives_the_encoder_a_gradient_of_zero(layout, kind, backend, vision):
+    # On several ranks a parameter without a gradient would be missing in a collective: the others wait for ever.
+    batch = batch_of(vision, SAMPLES[2])
+    text = batch if kind == "text" else filler(batch.totals)
+    backend.model.zero_grad()
+    scores = score_tokens(backend, text, layout=layout, temperature=1.0, vision=vision)
+    scores.logprobs.sum().backward()
+    gradients = dict(backend.model.named_parameters())
+    assert [name for name, parameter in gradients.items() if parameter.grad is None] == []
+    vision_part = [p.grad for name, p in gradients.items() if "vision_model" in name or "connector" in name]
+    assert all((gradient == 0).all() for gradient in vision_part)
+    if kind == "text":
+        with torch.no_grad():
+            assert (scores.logprobs - alone(backend, vision, SAMPLES[2])).abs().max() < 1e-5
+
+
+def test_images_give_the_encoder_a_gradient(backend, vision):
+    backend.model.zero_grad()
+    score_tokens(
+        backend, batch_of(vision, SAMPLES[0]), layout="packed", temperature=1.0, vision=vision
+    ).logprobs.sum().backward()
+    assert backend.model.model.vision_model.embeddings.patch_embedding.weight.grad.abs().max() > 0
+    assert backend.model.model.connector.modality_projection.proj.weight.grad.abs().max() > 0
+
+
+def test_frozen_means_everything_but_the_language_model(folder, vision):
+    model = load_causal_lm(str(folder), torch.float32, "sdpa")
+    freeze_vision(model, vision.processor.architecture)
+    trained = {name.split(".")[1] for name, p in model.named_parameters() if p.requires_grad}
+    frozen = {name.split(".")[1] for name, p in model.named_parameters() if not p.requires_grad}
+    assert (trained, frozen) == ({"text_model", "weight"}, {"vision_model", "connector"})
+
+
+def test_prompts_are_not_shared_and_padding_is_there_for_who_asks(backend):
+    # Equal tokens may show different pictures, which sharing by tokens would merge.
+    assert choose_layout(DsConfig(), backend.model) == "packed"
+    assert choose_layout(DsConfig(packing_samples=False), backend.model) == "padded"

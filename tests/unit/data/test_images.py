@@ -1,0 +1,126 @@
+"""Rows with images: as many as placeholders, in their order, or one line that names row and image."""
+
+import json
+
+import pytest
+
+from openrlhf.data.errors import DataError
+from openrlhf.data.images import check_images_fit
+from openrlhf.data.prompts import build_prompts
+from openrlhf.types import Prompt
+from tests.fakes import FakeImageTokens, FakeTokenizer
+from tests.pictures import file_of, picture, plain
+
+SEED_ROW = {
+    "prompt": [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Find x."}]}],
+    "images": ["red.png"],
+    "label": "3",
+}
+
+
+class PartsTokenizer(FakeTokenizer):
+    """Its template joins the parts: an image is `#`."""
+
+    chat_template = "in Python, below"
+
+    def apply_chat_template(self, messages, tokenize=False, add_generation_prompt=False):
+        parts = [part for message in messages for part in message["content"]]
+        return "".join("#" if part["type"] == "image" else part["text"] for part in parts)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "red.png").write_bytes(file_of(plain("red")))
+    (tmp_path / "blue.png").write_bytes(file_of(plain("blue")))
+    return tmp_path
+
+
+def build(folder, *rows, max_images=2, **options):
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = {"input_key": "prompt", "apply_chat_template": True, "tokenizer": PartsTokenizer()} | options
+    return build_prompts(str(folder / "rows.jsonl"), vision=FakeImageTokens(max_images), **options)
+
+
+def test_the_guides_row(folder):
+    assert list(build(folder, SEED_ROW, label_key="label")) == [Prompt(0, "#Find x.", "3", (picture("red"),))]
+
+
+def test_strings_say_image_and_rows_without_images_are_mixed_in(folder):
+    text = [{"role": "user", "content": "no picture"}]
+    rows = [
+        {"prompt": "is <image> like <image>?", "images": ["red.png", "blue.png"]},
+        {"prompt": text, "images": None},
+        {"prompt": text},
+        {"prompt": [{"role": "user", "content": "<image>"}], "images": "blue.png"},
+    ]
+    prompts = build(folder, *rows)
+    assert [prompt.text for prompt in prompts] == ["is # like #?", "no picture", "no picture", "#"]
+    red, blue = picture("red"), picture("blue")
+    assert [prompt.images for prompt in prompts] == [(red, blue), (), (), (blue,)]
+
+
+def test_without_a_chat_template_the_placeholder_is_the_models(folder):
+    row = {"prompt": "<image> what?", "images": ["red.png"]}
+    (prompt,) = build(folder, row, apply_chat_template=False, input_template="Q: {}")
+    assert (prompt.text, prompt.images) == ("Q: # what?", (picture("red"),))
+
+
+WRONG = {
+    "too few": ({"prompt": "<image> <image>", "images": ["red.png"]}, "'images' has 1 images, but .* places for 2"),
+    "too many": ({"prompt": "<image>", "images": ["red.png"] * 2}, "'images' has 2 images, but .* places for 1"),
+    "over the limit": (
+        {"prompt": "<image>" * 3, "images": ["red.png"] * 3},
+        "has 3 images; --data.max_images_per_prompt is 2",
+    ),
+    "missing": (
+        {"prompt": "<image> <image>", "images": ["red.png", "none.png"]},
+        "'images', image 2: none.png: No such file",
+    ),
+    "broken": ({"prompt": "<image>", "images": ["rows.jsonl"]}, "'images', image 1: rows.jsonl: not an image"),
+    "inside the part": (
+        {"prompt": [{"role": "user", "content": [{"type": "image", "image": "red.png"}]}]},
+        "an image part with type, image; images belong in the row's --data.image_key",
+    ),
+    "another part": (
+        {"prompt": [{"role": "user", "content": [{"type": "video"}]}]},
+        'a part that is neither {"type": "text"',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_images_are_one_line_with_the_row(folder, name):
+    row, says = WRONG[name]
+    with pytest.raises(DataError, match=rf"rows.jsonl:2: .*{says}") as caught:
+        build(folder, {"prompt": "fine"}, row)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_text_only_run_refuses_placeholders_and_reads_no_images(folder):
+    with pytest.raises(DataError, match=r"shows 1 images, but --data.max_images_per_prompt is 0"):
+        build(folder, SEED_ROW, max_images=0)
+    (prompt,) = build(folder, {"prompt": "text", "images": ["none.png"]}, max_images=0)
+    assert prompt.images == ()
+
+
+def test_parts_need_a_model_that_sees(folder):
+    (folder / "rows.jsonl").write_text(json.dumps(SEED_ROW) + "\n")
+    with pytest.raises(DataError, match="of type list, expected a string; parts are for vision-language models"):
+        build_prompts(
+            str(folder / "rows.jsonl"), input_key="prompt", apply_chat_template=True, tokenizer=PartsTokenizer()
+        )
+
+
+def test_the_fingerprint_knows_the_pictures(folder):
+    before = build(folder, SEED_ROW).fingerprint
+    assert build(folder, SEED_ROW).fingerprint == before
+    (folder / "red.png").write_bytes(file_of(plain("blue")))
+    assert build(folder, SEED_ROW).fingerprint != before
+
+
+def test_a_prompt_with_images_must_fit_whole():
+    # `a#` with an image of 30 pixels is a ( # # # ) = 6 tokens.
+    prompts = [Prompt(0, "long but text only"), Prompt(1, "a#", images=(picture(),))]
+    check_images_fit(prompts, FakeTokenizer(), 6, FakeImageTokens())
+    with pytest.raises(DataError, match=r"prompt 1 \('a#'\) has 6 tokens with its images, and only 5 are left"):
+        check_images_fit(prompts, FakeTokenizer(), 5, FakeImageTokens())

@@ -1,0 +1,135 @@
+"""Every image is upright RGB from where it enters, or refused in one line that names it."""
+
+import base64
+import http.server
+import threading
+
+import pytest
+from PIL import Image
+
+from openrlhf.images import ImageError, read_image, read_images
+from openrlhf.types import EncodedImage
+from tests.pictures import file_of, plain
+
+
+def pixel(image: EncodedImage, x: int = 0, y: int = 0):
+    return image.decode().getpixel((x, y))
+
+
+def two_halves(mode: str = "RGB") -> Image.Image:
+    """8 wide and 4 high: the left half red, the right half blue."""
+    image = plain("blue", 8, 4)
+    image.paste("red", (0, 0, 4, 4))
+    return image.convert(mode)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_a_plain_file_keeps_its_bytes(kind, tmp_path):
+    data = file_of(plain(), kind)
+    (tmp_path / "a").write_bytes(data)
+    assert read_image("a", tmp_path) == EncodedImage(data)
+
+
+def test_every_way_in_gives_the_same_picture(tmp_path):
+    data = file_of(two_halves())
+    (tmp_path / "a.png").write_bytes(data)
+    address = "data:image/png;base64," + base64.b64encode(data).decode()
+    ways = [tmp_path / "a.png", str(tmp_path / "a.png"), f"file://{tmp_path}/a.png", data, bytearray(data), address]
+    ways += [{"bytes": data, "path": None}, {"bytes": None, "path": str(tmp_path / "a.png")}, two_halves()]
+    ways.append(read_image(data))
+    pictures = [read_image(way).decode() for way in ways]
+    assert {(p.mode, p.size, p.tobytes()) for p in pictures} == {("RGB", (8, 4), two_halves().tobytes())}
+
+
+def test_relative_paths_start_beside_the_data_then_in_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.png").write_bytes(file_of(plain("red")))
+    (tmp_path / "a.png").write_bytes(file_of(plain("blue")))
+    (tmp_path / "b.png").write_bytes(file_of(plain("lime")))
+    monkeypatch.chdir(tmp_path)
+    assert pixel(read_image("a.png", tmp_path / "data")) == (255, 0, 0)
+    assert pixel(read_image("b.png", tmp_path / "data")) == (0, 255, 0)
+
+
+def test_an_image_is_fetched(tmp_path):
+    (tmp_path / "a.png").write_bytes(file_of(plain("blue")))
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=str(tmp_path))
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        assert pixel(read_image(f"{address}/a.png")) == (0, 0, 255)
+        with pytest.raises(ImageError, match=r"/none.png: cannot be fetched: HTTP Error 404"):
+            read_image(f"{address}/none.png")
+        server.shutdown()
+
+
+def test_exif_turns_the_picture_upright():
+    # Orientation 6: row 0 of the file is the right side. Two halves side by side become two above each other.
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    image = read_image(file_of(two_halves(), exif=exif))
+    assert image.decode().size == (4, 8)
+    assert (pixel(image, 0, 0), pixel(image, 0, 7)) == ((255, 0, 0), (0, 0, 255))
+
+
+@pytest.mark.parametrize("mode", ["P", "L", "CMYK", "1", "YCbCr"])
+def test_other_modes_become_rgb(mode):
+    image = two_halves().convert(mode)
+    expected = image.convert("RGB").tobytes()
+    assert read_image(image).decode().tobytes() == expected
+
+
+def test_transparency_is_laid_on_white():
+    half = plain((255, 0, 0, 128), mode="RGBA")
+    red, green, blue = pixel(read_image(file_of(half)))
+    assert (red, green) == (255, blue)
+    assert 126 <= green <= 128  # 255 * (1 - 128/255)
+    clear = plain(0, mode="P")
+    clear.putpalette([10, 20, 30])
+    assert pixel(read_image(file_of(clear, transparency=0))) == (255, 255, 255)
+
+
+BROKEN = {
+    "missing": ("/no/such.png", r"^/no/such.png: No such file or directory$"),
+    "a folder": ("/", r"^/: Is a directory$"),
+    "no image": (b"hello", r"^bytes: not an image"),
+    "cut off": (file_of(plain("red", 200, 200), "JPEG")[:400], r"^bytes: a broken image: "),
+    "too few pixels": (plain(width=1, height=1), r"1 x 1 pixels; a side needs at least 4"),
+    "a thin line": (plain(width=100, height=3), r"100 x 3 pixels; a side needs at least 4"),
+    "too many pixels": (file_of(plain(1, 9000, 9000, "1")), r"9000 x 9000 pixels, over the 67108864"),
+    "16 bits": (file_of(plain(7, mode="I;16")), r"mode I;16, not 8 bits per channel"),
+    "no base64": ("data:image/png;base64,?", r"^data:image/png;base64: not base64"),
+    "no data": ("data:image/png", r"must be data:image/...;base64"),
+    "a number": (5, r"of type int"),
+    "an empty object": ({}, r"no bytes"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_bad_image_is_refused_in_one_line(name):
+    value, says = BROKEN[name]
+    with pytest.raises(ImageError, match=says) as caught:
+        read_image(value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "TIFF"])
+def test_animated_and_paged_images_are_refused(kind):
+    data = file_of(plain("red"), kind, save_all=True, append_images=[plain("blue")])
+    with pytest.raises(ImageError, match="animated, or of several pages"):
+        read_image(data)
+    read_image(file_of(plain("red"), kind))
+
+
+def test_one_several_or_none():
+    data = file_of(plain())
+    assert read_images(None) == ()
+    assert read_images(data) == (EncodedImage(data),)
+    assert len(read_images([data, data])) == 2

@@ -1,0 +1,99 @@
+"""Tiny random vision-language models. torch and transformers are imported inside the functions: they cost seconds."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.models import ALPHABET, EOS_ID, SPECIAL_TOKENS, make_tiny_tokenizer
+
+IMAGE_TOKEN = "<image>"
+_IDEFICS_TOKENS = (IMAGE_TOKEN, "<fake_token_around_image>", "<global-img>", "<end_of_utterance>")
+SIDE, PATCH, SCALE = 32, 8, 2  # an image of one tile is (32 / 8 / 2)^2 = 4 tokens
+
+# `role: parts` a line, and the assistant's turn opened by the generation prompt.
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] }}: {% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}{image}{% else %}{{ part['text'] }}{% endif %}{% endfor %}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
+
+
+def tiny_tokenizer(extra: tuple[str, ...]) -> Any:
+    """The tiny tokenizer with special tokens of a vision-language model behind its own."""
+    tokenizer = make_tiny_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": list(extra)})
+    return tokenizer
+
+
+def tiny_idefics3_config(tied: bool = False) -> Any:
+    from transformers import Idefics3Config
+
+    first = len(SPECIAL_TOKENS) + len(ALPHABET)
+    return Idefics3Config(
+        image_token_id=first,
+        scale_factor=SCALE,
+        tie_word_embeddings=tied,
+        pad_token_id=EOS_ID,
+        vision_config={
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": SIDE,
+            "patch_size": PATCH,
+        },
+        text_config={
+            "model_type": "llama",
+            "vocab_size": 128,
+            "hidden_size": 128,
+            "intermediate_size": 256,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 32,
+            "max_position_embeddings": 1024,
+            "tie_word_embeddings": tied,
+            "pad_token_id": EOS_ID,
+            "eos_token_id": EOS_ID,
+            "bos_token_id": 1,
+        },
+    )
+
+
+def tiny_idefics3_processor(tiles: bool = False) -> Any:
+    """`tiles`: images are cut into tiles and an overview, so that their shape decides how many tokens they have."""
+    from transformers import Idefics3ImageProcessorPil, Idefics3Processor
+
+    images = Idefics3ImageProcessorPil(
+        size={"longest_edge": 2 * SIDE if tiles else SIDE},
+        max_image_size={"longest_edge": SIDE},
+        do_image_splitting=tiles,
+    )
+    return Idefics3Processor(
+        images,
+        tiny_tokenizer(_IDEFICS_TOKENS),
+        image_seq_len=(SIDE // PATCH // SCALE) ** 2,
+        chat_template=CHAT_TEMPLATE.replace("{image}", IMAGE_TOKEN),
+    )
+
+
+def make_tiny_idefics3(path: Path | str, *, tied: bool = False, tiles: bool = False, seed: int = 0) -> Path:
+    """Write the model folder in fp32 and return its path. Weights are drawn wide, as in tests/models.py."""
+    import torch
+    from transformers import GenerationConfig, Idefics3ForConditionalGeneration
+
+    folder = Path(path)
+    config = tiny_idefics3_config(tied)
+    config.text_config.initializer_range = config.vision_config.initializer_range = config.initializer_range = 0.1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Idefics3ForConditionalGeneration(config)
+    model.generation_config = GenerationConfig(eos_token_id=EOS_ID, pad_token_id=EOS_ID)
+    model.save_pretrained(folder)
+    tiny_idefics3_processor(tiles).save_pretrained(folder)
+    return folder
+
+
+TINY: dict[str, Callable[[Path], Path]] = {
+    "idefics3": lambda folder: make_tiny_idefics3(folder, tied=True, tiles=True),
+}
