@@ -10,7 +10,7 @@ MODEL=${MODEL:-.models/SmolLM2-135M-Instruct}
 DATA=${DATA:-runs/data/tir}
 RUN=${RUN:-runs/tir}
 SEED=${SEED:-42}
-LR=${LR:-2e-5}
+LR=${LR:-3e-5}
 STEPS=${STEPS:-12}
 
 python3 examples/quickstart/prepare_model.py "$MODEL"
@@ -20,9 +20,10 @@ rm -rf "$RUN/tensorboard"
 python3 -m openrlhf.cli.train_ppo_ray \
    --actor.model_name_or_path "$MODEL" \
    --data.prompt_dataset "$DATA/train.jsonl" \
-   --data.input_key query \
+   --data.input_key prompt \
    --data.label_key label \
-   --data.max_len 224 \
+   --data.apply_chat_template \
+   --data.max_len 288 \
    --rollout.max_new_tokens 96 \
    --env.code.rounds 1 \
    --env.code.run_timeout 5 \
