@@ -1,8 +1,11 @@
-"""rollouts/step_000001.jsonl: some samples of each step, as people and scripts can read them."""
+"""rollouts/step_000001.jsonl: some samples of each step, as people and scripts can read them.
+
+Their images are files in rollouts/images, named by what is in them, so that each is there once.
+"""
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -10,7 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from openrlhf.types import Rollout, RolloutGroup, Segment
+from openrlhf.types import EncodedImage, Rollout, RolloutGroup, Segment
+
+IMAGES = "images"  # folder beside the steps
+_NAME_LENGTH = 16  # hex digits of a digest
+_JPEG = b"\xff\xd8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,13 @@ def segment_row(segment: Segment, streams: Mapping[str, np.ndarray]) -> dict[str
         "logprobs": [round(float(value), 6) for value in segment.logprobs],
         "policy_versions": segment.policy_versions.tolist(),
         "turns": [{"start": turn.start, "end": turn.end, "reward": turn.reward} for turn in segment.turns],
+        **({"images": [image_name(image) for image in segment.images]} if segment.images else {}),
     } | {name: [round(float(value), 6) for value in stream] for name, stream in streams.items()}
+
+
+def image_name(image: EncodedImage) -> str:
+    """The image's file in rollouts/images."""
+    return f"{image.digest[:_NAME_LENGTH]}.{'jpg' if image.data.startswith(_JPEG) else 'png'}"
 
 
 def rollout_row(step: int, rollout: Rollout, trained: TrainedSample | None) -> dict[str, Any]:
@@ -83,12 +96,18 @@ class RolloutStore:
                 path.unlink()
 
     def write(self, step: int, groups: Sequence[RolloutGroup], trained: TrainedSamples) -> None:
-        rows = [
-            rollout_row(step, rollout, trained.get(rollout.sample_id))
-            for rollout in islice(spread(groups), self._per_step)
-        ]
+        kept = list(islice(spread(groups), self._per_step))
+        rows = [rollout_row(step, rollout, trained.get(rollout.sample_id)) for rollout in kept]
         if not rows:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._write_images({image for rollout in kept for segment in rollout.segments for image in segment.images})
         path = self._folder / f"step_{step:06d}.jsonl"
         path.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows), encoding="utf-8")
+
+    def _write_images(self, images: Set[EncodedImage]) -> None:
+        for image in images:
+            path = self._folder / IMAGES / image_name(image)
+            path.parent.mkdir(exist_ok=True)
+            if not path.exists():
+                path.write_bytes(image.data)

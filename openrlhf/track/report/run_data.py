@@ -4,6 +4,7 @@ A run that was killed while it wrote leaves half a line, and a disk that filled 
 out and named on the page; they never cost the rest.
 """
 
+import base64
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openrlhf.track.errors import TrackError
+from openrlhf.track.rollout_store import IMAGES
 
 Pieces = Callable[[Sequence[int]], list[str]]  # token ids -> the text of each
 
@@ -66,6 +68,7 @@ def read_run(folder: Path, name: str, pieces: Pieces | None, max_samples: int) -
         samples += shown
     for sample in samples:
         for segment in sample["segments"]:
+            segment["images"] = [_address(folder / "rollouts" / IMAGES, name) for name in segment["images"]]
             ids = segment["token_ids"]
             segment["pieces"] = [str(token_id) for token_id in ids] if pieces is None else pieces(ids)
     return RunData(name, rows, samples, notes)
@@ -114,7 +117,19 @@ def _segment(segment: Any) -> dict[str, Any] | None:
     streams = {name: segment.get(name) for name in names}
     if not all(isinstance(stream, list) for stream in streams.values()):
         return None
-    return streams if len({len(stream) for stream in streams.values()}) == 1 else None  # type: ignore[arg-type]
+    if len({len(stream) for stream in streams.values()}) != 1:  # type: ignore[arg-type]
+        return None
+    images = segment.get("images")
+    return streams | {"images": [str(name) for name in images] if isinstance(images, list) else []}
+
+
+def _address(folder: Path, name: str) -> str | None:
+    """A stored image inside the page; None where its file is gone, or its name leads out of the folder."""
+    path = folder / name
+    if Path(name).name != name or not path.is_file():
+        return None
+    kind = "jpeg" if path.suffix == ".jpg" else "png"
+    return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def _is_number(value: Any) -> bool:

@@ -67,6 +67,18 @@ def test_what_a_model_wrote_is_never_markup(tmp_path):
     assert embedded(page)["runs"][0]["samples"][0]["label"] == "</script><script>alert(1)</script>"
 
 
+def test_images_are_inside_the_page(tmp_path):
+    folder = write_run(tmp_path / "run", steps=1, per_step=1)
+    (folder / "rollouts" / "images").mkdir()
+    (folder / "rollouts" / "images" / "a.png").write_bytes(b"pixels")
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    names = ["a.png", "gone.png", "../../../secret.png", str(tmp_path / "secret.png")]
+    row = sample(1, 0) | {"segments": [SEGMENT | {"images": names}]}
+    (folder / "rollouts" / "step_000001.jsonl").write_text(json.dumps(row) + "\n")
+    shown = embedded(render([read_run(folder, "run", None, 10)]))["runs"][0]["samples"][0]["segments"][0]
+    assert shown["images"] == ["data:image/png;base64,cGl4ZWxz", None, None, None]  # base64 of "pixels"
+
+
 def test_the_page_asks_for_no_other_file(tmp_path):
     page = render([read_run(write_run(tmp_path / "run"), "run", None, 100)])
     assert re.findall(r"(?:src|href)\s*=|@import|url\(|fetch\(", page) == []

@@ -1,9 +1,12 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 
+from openrlhf.images import read_image
 from openrlhf.track.rollout_store import RolloutStore, TrainedSample
 from openrlhf.types import RewardOutcome
+from tests.pictures import file_of, picture, plain
 
 
 def read(path):
@@ -58,3 +61,18 @@ def test_what_training_added_to_the_tokens_lies_beside_them(tmp_path, make_group
     assert "advantages" not in first["segments"][0]  # this sample was not trained on
     assert second["segments"][0]["advantages"] == [0.0, 1.5, -2.0]
     assert (first["shaped_reward"], second["shaped_reward"]) == (None, 0.75)
+
+
+def test_images_are_files_beside_the_steps_each_of_them_once(tmp_path, make_group):
+    red, photo = picture("red"), read_image(file_of(plain("blue"), "JPEG"))
+    group = make_group("a", 2)
+    shown = [
+        replace(rollout, segments=(replace(rollout.segments[0], images=images),))
+        for rollout, images in zip(group.rollouts, [(red,), (photo, red)], strict=True)
+    ]
+    RolloutStore(tmp_path, per_step=2).write(1, [replace(group, rollouts=tuple(shown))], {})
+    first, second = read(tmp_path / "step_000001.jsonl")
+    (red_name,) = first["segments"][0]["images"]
+    assert second["segments"][0]["images"] == [f"{photo.digest[:16]}.jpg", red_name]
+    assert (tmp_path / "images" / red_name).read_bytes() == red.data
+    assert len(list((tmp_path / "images").iterdir())) == 2

@@ -50,6 +50,13 @@ function tokens(segment, view, top) {
   return box;
 }
 
+/* What the policy saw, in the order of the placeholders in the tokens. */
+function pictures(segment) {
+  return make("div", { class: "pictures" }, ...segment.images.map((address, index) => address === null
+    ? make("span", {}, `image ${index + 1}: its file is gone`)
+    : make("img", { src: address, alt: `image ${index + 1}` })));
+}
+
 function scale(view, top, known) {
   if (!known) return make("p", { class: "nothing" }, "This sample has no such values: it was not trained on.");
   if (view === VIEWS.mask) return make("p", { class: "says" }, view.says);
@@ -69,7 +76,7 @@ function sampleCard(sample, view) {
     scale(view, top, values.length > 0),
     ...sample.segments.flatMap((segment, index) => [
       ...(sample.segments.length > 1 ? [make("h4", {}, `segment ${index + 1} of ${sample.segments.length}`)] : []),
-      tokens(segment, view, top)]));
+      pictures(segment), tokens(segment, view, top)]));
 }
 
 function rollouts() {

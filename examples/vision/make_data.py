@@ -1,0 +1,52 @@
+"""Make the data of the vision example: pictures as files, and rows in the format of docs/vision.md.
+
+    python3 examples/vision/make_data.py [folder]
+
+Two tasks are mixed: naming the colour of a square, and counting discs; both have one word as their answer.
+"""
+
+import json
+import random
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from pictures import COLOURS, MOST_SHAPES, shapes, square
+
+DEFAULT_FOLDER = Path("runs/data/vision")
+NUM_TRAIN, NUM_TEST = 256, 32
+QUESTIONS = {"colour": "what colour is it", "count": "how many are there"}
+
+
+def make_row(task: str, number: int, folder: Path, rng: random.Random) -> dict:
+    """Draw one picture, and return its row."""
+    if task == "colour":
+        label = rng.choice(list(COLOURS))
+        image = square(label, rng)
+    else:
+        count = rng.randint(1, MOST_SHAPES)
+        label, image = str(count), shapes(count, rng)
+    path = folder / "images" / f"{task}_{number:04d}.png"
+    image.save(path)
+    content = [{"type": "image"}, {"type": "text", "text": f" {QUESTIONS[task]}"}]
+    return {
+        "prompt": [{"role": "user", "content": content}],
+        "images": [str(path.relative_to(folder))],
+        "label": label,
+        "datasource": task,
+    }
+
+
+def make_rows(folder: Path, tasks: tuple[str, ...] = tuple(QUESTIONS), seed: int = 0) -> tuple[list[dict], list[dict]]:
+    """Return (training rows, test rows), the tasks in turn; their pictures are in `folder`/images."""
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    rng = random.Random(seed)
+    rows = [make_row(tasks[i % len(tasks)], i, folder, rng) for i in range(NUM_TRAIN + NUM_TEST)]
+    return rows[:NUM_TRAIN], rows[NUM_TRAIN:]
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_FOLDER
+    for name, rows in zip(("train.jsonl", "test.jsonl"), make_rows(target), strict=True):
+        (target / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        print(f"{target / name}: {len(rows)} rows")
