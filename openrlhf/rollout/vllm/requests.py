@@ -1,10 +1,12 @@
 """Translate between our records and vLLM's: sampling parameters in, completions out."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from vllm import SamplingParams as VllmSamplingParams
+from vllm.exceptions import VLLMValidationError
 from vllm.inputs import TokensPrompt, tokens_input
 from vllm.logprobs import FlatLogprobs
 from vllm.outputs import RequestOutput, WeightVersionSpan
@@ -83,9 +85,12 @@ def _structured_outputs(structure: Mapping[str, Any] | None) -> StructuredOutput
     """ValueError unless it names exactly one kind of structure, of those that vLLM has."""
     if structure is None:
         return None
+    known = {field.name for field in fields(StructuredOutputsParams) if field.init}
+    if strangers := sorted(structure.keys() - known):
+        raise ValueError(f"SamplingParams.structured_outputs has no {', '.join(strangers)}; known: {sorted(known)}")
     try:
         return StructuredOutputsParams(**structure)
-    except (TypeError, ValueError) as error:
+    except (ValueError, VLLMValidationError) as error:
         raise ValueError(f"SamplingParams.structured_outputs {dict(structure)!r}: {error}") from error
 
 
