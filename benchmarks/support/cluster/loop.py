@@ -15,6 +15,7 @@ from typing import Any
 import simpy
 
 from .engine import Engine, Speed
+from .graders import Graders
 from .workload import Training, Workload
 
 
@@ -39,7 +40,7 @@ class Outcome:
     staleness_mean: float  # over groups: updates between its oldest token and the step that trains on it
     staleness_max: int
     stale_groups: int  # dropped
-    trainer_idle: float  # share of the time
+    trainer_idle: float  # share of the time that it waits, for groups or for requests before an update
     engines_idle: float
 
 
@@ -58,7 +59,7 @@ class _Books:
     busy_before: float = 0.0
     samples: int = 0
     dropped: int = 0
-    idle: float = 0.0
+    working: float = 0.0  # seconds of the trainer, transfers included
     staleness: list[int] = field(default_factory=list)
 
 
@@ -71,6 +72,7 @@ class Loop:
         self._environment = simpy.Environment()
         self._engines = [Engine(self._environment, setup.speed) for _ in range(setup.engines)]
         self._loads = [0] * setup.engines  # samples without a reward
+        self._graders = [Graders(self._environment, setup.workload.graders) for _ in range(setup.engines)]
         self._buffer: deque[_Group] = deque()
         self._in_flight = 0  # groups
         self._version = 0
@@ -88,7 +90,7 @@ class Loop:
             staleness_mean=sum(books.staleness) / len(books.staleness),
             staleness_max=max(books.staleness),
             stale_groups=books.dropped,
-            trainer_idle=books.idle / seconds,
+            trainer_idle=1 - books.working / seconds,
             engines_idle=1 - busy / (seconds * len(self._engines)),
         )
 
@@ -101,7 +103,9 @@ class Loop:
             batch = yield from self._take()
             self._books.samples += len(batch) * workload.samples
             self._books.staleness += [self._version - group.oldest for group in batch]
-            yield self._environment.timeout(training.seconds(sum(group.tokens for group in batch)))
+            seconds = training.seconds(sum(group.tokens for group in batch))
+            self._books.working += seconds + training.load
+            yield self._environment.timeout(seconds)
             self._version += 1
             updates = [
                 self._environment.process(engine.update(self._version, training.load, self._setup.keep_in_flight))
@@ -111,7 +115,6 @@ class Loop:
 
     def _take(self) -> Any:
         """The oldest batch, once there is one; then there is room for another."""
-        began = self._environment.now
         self._asked = True
         while True:
             self._drop_stale()
@@ -121,7 +124,6 @@ class Loop:
             self._arrived = self._environment.event()
             yield self._arrived
         self._asked = False
-        self._books.idle += self._environment.now - began
         batch = [self._buffer.popleft() for _ in range(self._setup.workload.groups)]
         self._admit()
         return batch
@@ -150,17 +152,13 @@ class Loop:
         def started(version: int) -> None:
             group.oldest = min(group.oldest, version)
 
-        def rewarded(_: Any = None) -> None:
+        def rewarded() -> None:
             group.missing -= 1
             if group.missing == 0:
                 self._finish(index, group)
 
         def sampled() -> None:
-            delay = self._setup.workload.delay(self._random)
-            if delay > 0:
-                self._environment.timeout(delay).callbacks.append(rewarded)
-            else:
-                rewarded()
+            self._graders[index].grade(self._setup.workload.delay(self._random), rewarded)
 
         for _ in range(samples):
             tokens = self._setup.workload.response_tokens(self._random)

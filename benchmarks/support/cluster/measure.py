@@ -7,12 +7,14 @@ import platform
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from ..small_run import PROMPTS, SAMPLES, make_model, run, write_prompts
 from .measured import Measured, Run, step_of
 
 DELAY = (1.0, 10.0)  # seconds between a sample and its reward; long, so that other work on the machine shows little
+GRADERS = 32  # calls of a reward function that an engine has at work at once (reward/python_function.py)
 COUNTS = (1, 8, 32, 64)  # requests in flight
 TOKENS = 16
 ENVIRONMENT = f"""
@@ -26,17 +28,31 @@ async def reward_func(queries, prompts, labels):
 
 
 def measure(queue_sizes: Sequence[int], steps: int) -> Measured:
-    """Takes some minutes: a run per queue size, one after the other."""
+    """A run per queue size, side by side, so that other work on the machine shows in all of them; some minutes.
+
+    `steps`: of a run with queue size 1; longer queues make so many more steps in the same time.
+    """
+    machine = f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}, random Llama of 0.4 M parameters, fp32"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_model(folder / "model")
-        write_prompts(folder / "prompts.jsonl", PROMPTS * (steps + max(queue_sizes)))
+        write_prompts(folder / "prompts.jsonl", PROMPTS * (steps + 1) * max(queue_sizes))
         (folder / "environment.py").write_text(ENVIRONMENT)
-        runs = tuple(_measure_run(folder, size, steps) for size in queue_sizes)
+        with ThreadPoolExecutor(len(queue_sizes)) as side_by_side:
+            pending = []
+            for size in queue_sizes:
+                pending.append(side_by_side.submit(_measure_run, folder, size, steps * size))
+                _wait_for_first_step(folder, size, pending[-1])
+            runs = tuple(run.result() for run in pending)
         lengths = _lengths(folder / f"queue{queue_sizes[0]}")
         decoding = asyncio.run(_measure_decoding(folder / "model"))
-    machine = f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}, random Llama of 0.4 M parameters, fp32"
-    return Measured(machine, PROMPTS, SAMPLES, DELAY, lengths, decoding, runs)
+    return Measured(machine, PROMPTS, SAMPLES, DELAY, GRADERS, lengths, decoding, runs)
+
+
+def _wait_for_first_step(folder: Path, queue_size: int, running: "Future[Run]") -> None:
+    """Runs that start all at once are slow to start."""
+    while not (folder / f"queue{queue_size}/metrics.jsonl").exists() and not running.done():
+        time.sleep(0.5)
 
 
 def _measure_run(folder: Path, queue_size: int, steps: int) -> Run:
@@ -49,9 +65,7 @@ def _measure_run(folder: Path, queue_size: int, steps: int) -> Run:
         "--logger.num_rollouts_stored": PROMPTS * SAMPLES,
     }
     rows = run(f"queue{queue_size}", folder, steps, flags)
-    found = Run(queue_size, tuple(step_of(row) for row in rows))
-    print(f"queue size {queue_size}: {found.samples_per_second:.2f} samples/s", flush=True)
-    return found
+    return Run(queue_size, tuple(step_of(row) for row in rows))
 
 
 def _lengths(output: Path) -> tuple[int, ...]:

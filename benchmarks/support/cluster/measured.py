@@ -60,6 +60,7 @@ class Measured:
     groups: int
     samples: int
     delay: tuple[float, float]  # seconds, uniform
+    graders: int  # calls of the reward function at once
     lengths: tuple[int, ...]  # sampled tokens of some samples
     decoding: tuple[tuple[int, float], ...]  # (requests in flight, seconds per token of each), nothing else running
     runs: tuple[Run, ...]
@@ -77,7 +78,7 @@ class Measured:
         return Speed(slowdown * max(0.0, base), slowdown * slope)
 
     def setup(self, run: Run, speed: Speed, training: Training) -> Setup:
-        workload = Workload(observed(self.lengths), uniform(*self.delay), self.groups, self.samples)
+        workload = Workload(observed(self.lengths), uniform(*self.delay), self.groups, self.samples, self.graders)
         return Setup(1, speed, training, workload, run.queue_size)
 
 

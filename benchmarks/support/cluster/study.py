@@ -13,7 +13,7 @@ from .loop import Loop, Outcome, Setup
 from .measured import WARM_UP, Measured, Run
 from .workload import Training, Workload, constant, lognormal
 
-REPEATS = 8  # seeds of one comparison with a run
+REPEATS = 5  # seeds of one comparison with a run
 FASTEST, SLOWEST = 0.1, 30.0  # bounds of the fitted slowdown
 
 
@@ -31,7 +31,7 @@ def calibrate(measured: Measured, queue_size: int) -> Calibration:
     run = measured.run(queue_size)
     training = run.training()
     low, high = FASTEST, SLOWEST
-    for _ in range(20):
+    for _ in range(14):
         middle = (low * high) ** 0.5
         if repeat(measured, run, measured.speed(middle), training).samples_per_second > run.samples_per_second:
             low = middle

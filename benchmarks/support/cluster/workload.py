@@ -29,12 +29,17 @@ def lognormal(mean: float, sigma: float, longest: float) -> Draw:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a run asks for. `delay`: seconds between a sample's last token and its reward."""
+    """What a run asks for.
+
+    `delay`: seconds that the reward of a sample takes. `graders`: of how many samples of an engine at once; the others
+    wait for their turn.
+    """
 
     response_tokens: Draw
     delay: Draw
     groups: int  # rollout.batch_size
     samples: int  # rollout.n_samples_per_prompt
+    graders: int | None = None  # None: of all at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,13 @@ def test_delays_are_hidden_by_groups_in_flight():
         assert seconds_per_step(case, steps=20) == pytest.approx(20 / queue_size, rel=0.05)
 
 
+def test_graders_bound_the_throughput():
+    # 4 groups of 2 samples in flight, but 3 samples are graded at once, 10 s each: 3 samples every 10 s.
+    workload = Workload(constant(1.0), constant(10.0), groups=1, samples=2, graders=3)
+    case = setup(0.5, 4, engines=1, workload=workload, keep_in_flight=True, speed=Speed(1.0, 0.0))
+    assert Loop(case).run(30, warm_up=6).samples_per_second == pytest.approx(0.3, rel=0.05)
+
+
 def test_max_staleness_is_kept():
     workload = Workload(lognormal(20, 1.2, 400), uniform(0.0, 20.0), groups=8, samples=4)
     free = setup(30.0, 4, workload=workload, speed=Speed(0.2, 0.05))
