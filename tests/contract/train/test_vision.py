@@ -16,16 +16,16 @@ from openrlhf.models.load import load_causal_lm
 from openrlhf.models.vision.freeze import freeze_vision
 from openrlhf.models.vision.inputs import VisionInputs
 from openrlhf.models.vision.make import vision_inputs
-from openrlhf.rl.packing import collate, filler, pack, step_totals
+from openrlhf.rl.packing import filler
 from openrlhf.train.forward import score_tokens
-from openrlhf.types import EncodedImage, MicroBatch, Prompt, RewardOutcome, Rollout, RolloutGroup, Segment
+from openrlhf.types import MicroBatch
 from tests.fakes import TorchBackend
 from tests.pictures import picture
+from tests.vision_batches import Sample, micro_batches, segment_of
 from tests.vision_models import make_tiny_idefics3
 
 RED, BLUE, WIDE = picture("red"), picture("blue"), picture("lime", 60, 20)
-# Text with placeholders, its images, and the response; the second turn of the last one shows another image.
-SAMPLES: tuple[tuple[str, tuple[EncodedImage, ...], str], ...] = (
+SAMPLES: tuple[Sample, ...] = (
     ("is <image> red?", (RED,), "yes"),
     ("<image> or <image>", (BLUE, WIDE), "both"),
     ("no picture", (), "none"),
@@ -49,29 +49,9 @@ def vision(folder, backend) -> VisionInputs:
     return made
 
 
-def segment_of(vision: VisionInputs, text: str, images: tuple[EncodedImage, ...], response: str) -> Segment:
-    tokenizer = vision.processor.processor.tokenizer
-    prompt = vision.processor.expand(tokenizer(text, add_special_tokens=False)["input_ids"], images)
-    answer = tokenizer(response, add_special_tokens=False)["input_ids"]
-    mask = np.arange(len(prompt) + len(answer)) >= len(prompt)
-    return Segment(
-        token_ids=np.array(prompt + answer),
-        action_mask=mask,
-        loss_mask=mask,
-        logprobs=np.where(mask, -4.0, 0).astype(np.float32),
-        policy_versions=np.where(mask, 0, -1).astype(np.int32),
-        images=images,
-    )
-
-
 def batch_of(vision: VisionInputs, *samples) -> MicroBatch:
-    rollouts = [
-        Rollout(str(i), f"{i}/0", Prompt(i, sample[0]), (segment_of(vision, *sample),), RewardOutcome(1.0, 1.0), False)
-        for i, sample in enumerate(samples)
-    ]
-    experience = collate([RolloutGroup(rollout.group_id, (rollout,)) for rollout in rollouts])
-    rows = range(len(experience))
-    return pack(experience, rows, step_totals(experience, rows))
+    (batch,) = micro_batches(vision, samples, [range(len(samples))])
+    return batch
 
 
 def alone(backend, vision: VisionInputs, sample) -> torch.Tensor:

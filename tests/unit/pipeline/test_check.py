@@ -9,6 +9,8 @@ from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import nest
 from openrlhf.pipeline.check import check_inputs
 from tests.models import make_tiny_tokenizer, tiny_llama_config
+from tests.pictures import file_of, plain
+from tests.vision_models import tiny_idefics3_config, tiny_idefics3_processor
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +112,59 @@ def test_flags_of_episodes_without_any_are_told(flags, tmp_path, caplog):
     (tmp_path / "prompts.jsonl").write_text('{"input": "a", "env_func": "math_tir_async"}\n')
     check(flags | changes | {"env.code.port": 1})
     assert caplog.messages == []
+
+
+@pytest.fixture(scope="module")
+def seeing_model(tmp_path_factory):
+    """A vision-language model folder without weights."""
+    folder = tmp_path_factory.mktemp("seeing")
+    tiny_idefics3_config().save_pretrained(folder)
+    tiny_idefics3_processor().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def with_images(flags, seeing_model, tmp_path):
+    (tmp_path / "red.png").write_bytes(file_of(plain("red")))
+    (tmp_path / "prompts.jsonl").write_text('{"input": "is <image> red", "images": "red.png"}\n{"input": "no"}\n')
+    return flags | {"actor.model_name_or_path": str(seeing_model), "data.max_images_per_prompt": 1}
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_images_are_read_with_the_prompts(with_images, caplog, chat):
+    with caplog.at_level(logging.WARNING):
+        inputs = check(with_images | {"data.apply_chat_template": chat})
+    expected = "user: is <image> redassistant: " if chat else "is <image> red"
+    assert (inputs.prompts[0].text, len(inputs.prompts[0].images), inputs.prompts[1].images) == (expected, 1, ())
+    assert inputs.cut == frozenset()
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        # 7 characters of text and 7 tokens of image (4 and 3 around them): 14, one over 13 = 17 - 4.
+        ({"data.max_len": 17, "rollout.max_new_tokens": 4}, "has 14 tokens with its images, and only 13 are left"),
+        ({"data.max_images_per_prompt": 0}, "shows 1 images, but --data.max_images_per_prompt is 0"),
+    ],
+)
+def test_images_that_cannot_be_used_are_one_line(with_images, changes, says):
+    with pytest.raises(ConfigError) as caught:
+        check(with_images | changes)
+    (line,) = caught.value.problems
+    assert says in line
+
+
+def test_a_model_that_takes_no_images_is_refused(flags):
+    with pytest.raises(ConfigError) as caught:
+        check(flags | {"data.max_images_per_prompt": 1})
+    (line,) = caught.value.problems
+    assert "--data.max_images_per_prompt is set, but llama is a text model" in line
+    assert "known to be exact: idefics3" in line
+
+
+def test_images_for_an_environment_of_text_are_refused(with_images, tmp_path):
+    row = '{"input": "<image>", "images": "red.png", "env_func": "math_tir_generate", "task": "math"}\n'
+    (tmp_path / "prompts.jsonl").write_text(row)
+    with pytest.raises(ConfigError, match="environment math_tir_generate: 1 of its prompts have images"):
+        check(with_images)

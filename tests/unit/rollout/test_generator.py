@@ -5,9 +5,12 @@ import pytest
 from openrlhf.reward.errors import RewardError
 from openrlhf.rollout.errors import EngineDead, GenerationError
 from openrlhf.rollout.generator import RolloutGenerator
+from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
 from openrlhf.rollout.single_turn import SingleTurnExecutor
 from openrlhf.types import Prompt, RewardOutcome, RolloutStatus, SamplingParams, Status, Trajectory
-from tests.fakes import FakeTokenizer, ScriptedEngine, ScriptedReward, completion
+from tests.agent_fakes import agent
+from tests.fakes import FakeImageTokens, FakeTokenizer, ScriptedEngine, ScriptedReward, completion
+from tests.pictures import picture, plain
 
 PROMPT = Prompt(prompt_id=7, text="ab", label="42")
 
@@ -40,6 +43,27 @@ async def test_the_reward_sees_query_prompt_and_response_with_special_tokens():
     result = await generator(engine, reward).run_group(PROMPT, "g", 1, SamplingParams(max_tokens=8), [None])
     assert reward.calls == [("abxy<eos>", PROMPT, "xy<eos>")]
     assert result.group.rollouts[0].response_text == "xy<eos>"
+
+
+async def test_in_texts_an_image_is_one_placeholder():
+    # So that `query[len(prompt):]` is the response, as reward functions write it.
+    prompt = Prompt(7, "a#b", images=(picture(),))
+    reward = ScriptedReward(lambda query, prompt, response: RewardOutcome(1.0, 1.0))
+    engine = ScriptedEngine(lambda call: completion("xy"), FakeImageTokens())
+    result = await generator(engine, reward).run_group(prompt, "g", 1, SamplingParams(max_tokens=8), [None])
+    assert reward.calls == [("a#bxy<eos>", prompt, "xy<eos>")]
+    (rollout,) = result.group.rollouts
+    assert len(rollout.segments[0].token_ids) == 10  # a ( # # # ) b x y <eos>
+
+
+async def test_the_response_text_shows_the_environments_images_too():
+    steps = iter([False, True])
+    answer = {"environment_feedback": "?#!", "environment_images": [plain(width=20)]}
+    executor = MultiTurnAgentExecutor(agent(lambda self, states: {"rewards": 1.0, "done": next(steps), **answer}))
+    engine = ScriptedEngine(lambda call: completion("x"), FakeImageTokens())
+    prompt = Prompt(7, "a#b", images=(picture(),))
+    result = await generator(engine, executor=executor).run_group(prompt, "g", 1, SamplingParams(max_tokens=8), [None])
+    assert result.group.rollouts[0].response_text == "x<eos>?#!x<eos>"
 
 
 async def test_every_sample_has_its_own_sampling_params():
