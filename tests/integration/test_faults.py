@@ -23,7 +23,7 @@ from tests.proofs import keep
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
-STEPS, SAMPLES = 4, 16  # 4 prompts of 4 samples each per step
+STEPS, SAMPLES = 10, 16  # 4 prompts of 4 samples each per step
 ASYNC = {"train__async_enable": True, "train__async_queue_size": 2}
 LONGEST = 240  # seconds for a run that ends by itself, timeouts included; alone it takes half a minute
 EVERY_STEP, NEVER_BY_ITSELF = 1, 100  # ckpt.save_steps
@@ -45,7 +45,7 @@ def inputs(model, tmp_path) -> Inputs:
 
 @pytest.fixture
 def flags(inputs, tmp_path):
-    """flags(changes): of a run of 4 steps that saves its checkpoints beside its folder."""
+    """flags(changes): of a run that saves its checkpoints beside its folder."""
 
     def make(save_steps: int = EVERY_STEP, **changes: object) -> list[str]:
         saving = {"ckpt__path": tmp_path / "saves", "ckpt__save_steps": save_steps, "ckpt__best_metric_key": "none"}
@@ -272,7 +272,7 @@ def test_the_reward_server_is_out_of_order_for_a_moment(flags, faulty, grader):
 
 @pytest.mark.slow
 def test_the_disk_is_full_for_one_checkpoint(flags, faulty):
-    with faulty(flags(ckpt__max_num=9)) as fault:
+    with faulty(flags(ckpt__max_num=2 * STEPS)) as fault:
         fault.after_step(1)
         trainer = fault.watch.process("trainer")
         before = trainer.rlimit(resource.RLIMIT_FSIZE)
@@ -282,7 +282,7 @@ def test_the_disk_is_full_for_one_checkpoint(flags, faulty):
     recovered(fault, "checkpoint of step")
     kept = {path.name for path in fault.watch.saves.glob("global_step*")}
     assert len(kept) < STEPS
-    assert "global_step4" in kept
+    assert f"global_step{STEPS}" in kept
 
 
 @pytest.mark.slow
