@@ -1,4 +1,4 @@
-"""Micro-batches of text and pictures for tests of training."""
+"""Micro-batches of text and pictures for tests of training. `<image>` in a text is a picture."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,8 @@ Sample = tuple[str, tuple[EncodedImage, ...], str]  # text with placeholders, it
 
 def segment_of(vision: VisionInputs, text: str, images: tuple[EncodedImage, ...], response: str) -> Segment:
     tokenizer = vision.processor.processor.tokenizer
-    prompt = vision.processor.expand(tokenizer(text, add_special_tokens=False)["input_ids"], images)
+    marked = vision.processor.mark(text)
+    prompt = vision.processor.expand(tokenizer(marked, add_special_tokens=False)["input_ids"], images)
     answer = tokenizer(response, add_special_tokens=False)["input_ids"]
     mask = np.arange(len(prompt) + len(answer)) >= len(prompt)
     return Segment(

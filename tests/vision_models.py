@@ -1,5 +1,6 @@
 """Tiny random vision-language models. torch and transformers are imported inside the functions: they cost seconds."""
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,109 @@ def make_tiny_idefics3(path: Path | str, *, tied: bool = False, tiles: bool = Fa
     return folder
 
 
+_QWEN_TOKENS = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
+_QWEN_TEXT = {
+    "vocab_size": 128,
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 1024,
+    "initializer_range": 0.1,
+    "bos_token_id": None,
+    "eos_token_id": EOS_ID,
+    "pad_token_id": EOS_ID,
+}
+
+
+def make_tiny_qwen2_5_vl(path: Path | str, *, tied: bool = True) -> Path:
+    """An image has as many tokens as squares of 16 x 16 pixels, at most 16. Needs torchvision."""
+    from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor
+
+    config = Qwen2_5_VLConfig(
+        **_qwen_ids(),
+        tie_word_embeddings=tied,
+        text_config=_QWEN_TEXT | {"rope_parameters": {"rope_type": "default", "mrope_section": [4, 6, 6]}},
+        vision_config={
+            "depth": 2,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_heads": 2,
+            "patch_size": 8,
+            "window_size": 32,
+            "out_hidden_size": 128,
+            "fullatt_block_indexes": [1],
+            "initializer_range": 0.1,
+        },
+    )
+    config.text_config.tie_word_embeddings = tied
+    return _write_qwen(path, config, Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor)
+
+
+def make_tiny_qwen3_vl(path: Path | str, *, tied: bool = True) -> Path:
+    """As `make_tiny_qwen2_5_vl`."""
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+
+    rope = {"rope_type": "default", "mrope_section": [4, 6, 6], "mrope_interleaved": True}
+    config = Qwen3VLConfig(
+        **_qwen_ids(),
+        tie_word_embeddings=tied,
+        text_config=_QWEN_TEXT | {"head_dim": 32, "rope_parameters": rope},
+        vision_config={
+            "depth": 2,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_heads": 2,
+            "patch_size": 8,
+            "out_hidden_size": 128,
+            "num_position_embeddings": 64,
+            "deepstack_visual_indexes": [0],
+            "initializer_range": 0.1,
+        },
+    )
+    config.text_config.tie_word_embeddings = tied
+    return _write_qwen(path, config, Qwen3VLForConditionalGeneration, Qwen3VLProcessor)
+
+
+def _qwen_ids() -> dict[str, int]:
+    first = len(SPECIAL_TOKENS) + len(ALPHABET)
+    names = ("vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id")
+    return {name: first + number for number, name in enumerate(names)}
+
+
+def _write_qwen(path: Path | str, config: Any, model_class: Any, processor_class: Any) -> Path:
+    import torch
+    from transformers import GenerationConfig, Qwen2VLImageProcessor, Qwen2VLVideoProcessor
+
+    sizes = {"patch_size": 8, "merge_size": 2, "temporal_patch_size": 2}
+    images = Qwen2VLImageProcessor(size={"shortest_edge": 16 * 16, "longest_edge": 64 * 64}, **sizes)
+    template = CHAT_TEMPLATE.replace("{image}", "<|vision_start|><|image_pad|><|vision_end|>")
+    processor = processor_class(
+        image_processor=images,
+        tokenizer=tiny_tokenizer(_QWEN_TOKENS),
+        video_processor=Qwen2VLVideoProcessor(**sizes),
+        chat_template=template,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = model_class(config)
+    model.generation_config = GenerationConfig(eos_token_id=EOS_ID, pad_token_id=EOS_ID)
+    model.save_pretrained(path)
+    processor.save_pretrained(path)
+    return Path(path)
+
+
 TINY: dict[str, Callable[[Path], Path]] = {
     "idefics3": lambda folder: make_tiny_idefics3(folder, tied=True, tiles=True),
+    "qwen2_5_vl": make_tiny_qwen2_5_vl,
+    "qwen3_vl": make_tiny_qwen3_vl,
 }
+
+
+def usable() -> list[str]:
+    """The architectures whose processors load here: some need torchvision, which not every machine has."""
+    from openrlhf.models.vision.architectures import ARCHITECTURES
+
+    has_torchvision = importlib.util.find_spec("torchvision") is not None
+    return [name for name in TINY if has_torchvision or ARCHITECTURES[name].processor == "pillow"]

@@ -52,8 +52,8 @@ def outputs_at(
     places = batch.position_ids[None]
     if vision is not None:
         batch = vision.with_encoder(batch)
+        extra |= vision.tensors(batch, backend.device)  # looks whether tokens and images belong together
         places = vision.position_ids(batch)
-        extra |= vision.tensors(batch, backend.device)
     if layout == "padded":
         return _padded(backend, batch, places, positions, extra, with_router)
     return _row(backend, batch, places, positions, layout == "shared", extra, with_router)

@@ -16,14 +16,14 @@ from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
 from openrlhf.rollout.single_turn import SingleTurnExecutor
 from openrlhf.types import SamplingParams
 from tests.pictures import picture
-from tests.vision_models import TINY
+from tests.vision_models import TINY, usable
 
 pytestmark = [pytest.mark.engine, pytest.mark.asyncio(loop_scope="session")]
 
 EXACT, WRONG = 1e-4, 1e-2
 RED, BLUE, WIDE = picture("red", 64, 64), picture("blue", 64, 64), picture("lime", 96, 48)
 ONE_TURN = (("is <image> red?", (RED,)), ("<image> or <image>", (BLUE, WIDE)), ("no picture", ()))
-NAMES = [name for name in os.environ.get("VISION_MODELS", "idefics3").split(",") if name]
+NAMES = [name for name in os.environ.get("VISION_MODELS", "").split(",") if name] or usable()
 
 
 class LookAgain(AgentInstanceBase):
