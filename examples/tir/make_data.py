@@ -2,7 +2,7 @@
 
     python3 examples/tir/make_data.py [folder]
 
-A prompt is a chat: two solved questions, then the question. The label names the environment that runs the episode
+A prompt is plain text: three solved questions, then the question. The label names the environment that runs the episode
 (`env_func`) and the task that grades it (`task`). No question stands in both files.
 """
 
@@ -16,11 +16,11 @@ from pathlib import Path
 DEFAULT_FOLDER = Path("runs/data/tir")
 NUM_TRAIN, NUM_TEST = 384, 32
 
-ASK = " Use Python code to print the answer."
 # Solved questions: (question, program, result). The environment writes result blocks in just the form of `response`.
 SHOWN = (
     ("What is 12 * 11?", "print(12 * 11)", "132"),
     ("What is the remainder of 75 divided by 8?", "print(75 % 8)", "3"),
+    ("What is 81 - 37?", "print(81 - 37)", "44"),
 )
 
 
@@ -28,13 +28,10 @@ def response(program: str, result: str) -> str:
     return f"```python\n{program}\n```\n```output\n{result}\n```\n\n\nThe answer is \\boxed{{{result}}}."
 
 
-def messages(question: str) -> list[dict[str, str]]:
-    """The solved questions, then this one."""
-    chat = []
-    for shown, program, result in SHOWN:
-        chat.append({"role": "user", "content": shown + ASK})
-        chat.append({"role": "assistant", "content": response(program, result)})
-    return [*chat, {"role": "user", "content": question + ASK}]
+def prompt(question: str) -> str:
+    """The solved questions, then this one. "User:" is also where an episode stops."""
+    solved = (f"User: {shown}\nAssistant: {response(program, result)}\n\n" for shown, program, result in SHOWN)
+    return "".join(solved) + f"User: {question}\nAssistant:"
 
 
 Question = tuple[str, int]
@@ -74,7 +71,7 @@ def make_rows() -> tuple[list[dict], list[dict]]:
     rows = []
     for number, (question, answer) in enumerate(questions.items()):
         label = {"uuid": f"tir-{number}", "env_func": "math_tir_async", "task": "math_tir", "gold_ans": str(answer)}
-        rows.append({"prompt": messages(question), "label": json.dumps(label)})
+        rows.append({"prompt": prompt(question), "label": json.dumps(label)})
     return rows[:NUM_TRAIN], rows[NUM_TRAIN:]
 
 

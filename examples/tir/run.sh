@@ -22,9 +22,9 @@ python3 -m openrlhf.cli.train_ppo_ray \
    --data.prompt_dataset "$DATA/train.jsonl" \
    --data.input_key prompt \
    --data.label_key label \
-   --data.apply_chat_template \
-   --data.max_len 288 \
+   --data.max_len 304 \
    --rollout.max_new_tokens 96 \
+   --rollout.temperature 0.7 \
    --env.code.rounds 1 \
    --env.code.run_timeout 5 \
    --env.code.result_tokens 48 \

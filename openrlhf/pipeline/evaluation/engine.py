@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 from openrlhf.config.evaluate import EvaluateConfig
 from openrlhf.interfaces import LLMEngine
@@ -30,7 +30,7 @@ async def started_engine(config: EvaluateConfig, tokenizer: Any) -> AsyncIterato
         finally:
             await served.close()
         return
-    device = "cuda" if config.device == "cuda" else "cpu"
+    device: Literal["cpu", "cuda"] = "cuda" if config.device == "cuda" else "cpu"
     os.environ.update(engine_environment(device, len(os.sched_getaffinity(0))))  # before vLLM is imported
     silence_import()
     from openrlhf.rollout.vllm.engine import VllmEngine
