@@ -75,7 +75,7 @@ class Watch:
         """Whether the rollout of `step` is over and its end not written down; it had so many samples, as all before."""
         return self.scored("train") == step * samples and self.finished_steps() == step - 1
 
-    def wait_for(self, moment: Callable[["Watch"], bool], seconds: float = 300) -> None:
+    def wait_for(self, moment: Callable[["Watch"], bool], seconds: float = 540) -> None:
         deadline = time.monotonic() + seconds
         while not moment(self):
             assert self.run.process.poll() is None, self.run.stderr[-3000:]
