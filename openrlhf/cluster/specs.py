@@ -1,6 +1,6 @@
 """What an actor needs to know to build its part: the sub-configurations it uses, and no more."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from openrlhf.config.algo import AlgoConfig
@@ -137,7 +137,7 @@ class EngineSpec:
     sync_timeout: float  # seconds
     partial_rollout: bool = False  # running requests go on with new weights
     agent_func_path: str | None = None  # None: single-turn samples
-    env: EnvConfig = EnvConfig()  # of the environments that prompts name
+    env: EnvConfig = field(default_factory=EnvConfig)  # of the environments that prompts name
 
 
 @dataclass(frozen=True, slots=True)
