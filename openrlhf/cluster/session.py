@@ -39,6 +39,8 @@ def ray_session(device: str) -> Iterator[None]:
         ClusterError: a cluster is announced but does not answer, or a local one cannot start.
     """
     runtime_env = {"env_vars": WORKER_ENVIRONMENT}
+    # Ray prints the errors of calls that nobody waits for any more: those of an engine that has been replaced.
+    os.environ["RAY_IGNORE_UNHANDLED_ERRORS"] = "1"
     # RAY_ADDRESS, or the cluster of the last `ray start` on this host. Not `address="auto"`: that would also find the
     # private Ray of another run, which ends with that run.
     address = canonicalize_bootstrap_address(None)  # type: ignore[arg-type]  # None is documented, not annotated
