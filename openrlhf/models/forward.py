@@ -44,19 +44,18 @@ def outputs_at(
             token, a packed row gets a block mask from its position ids, and a shared one brings its own.
         with_router: also return the routers' logits; not with the shared layout, whose mask the model's own
             balancing loss cannot read.
-        vision: of a vision-language model; not with the shared layout, which knows tokens only.
+        vision: of a vision-language model.
     """
-    if layout == "shared" and vision is not None:
-        raise ValueError("the shared layout takes no images")
     extra: dict[str, Any] = {"output_router_logits": True} if with_router else {}
     places = batch.position_ids[None]
     if vision is not None:
         batch = vision.with_encoder(batch)
-        extra |= vision.tensors(batch, backend.device)  # looks whether tokens and images belong together
+        vision.check(batch)
         places = vision.position_ids(batch)
     if layout == "padded":
-        return _padded(backend, batch, places, positions, extra, with_router)
-    return _row(backend, batch, places, positions, layout == "shared", extra, with_router)
+        return _padded(backend, batch, places, positions, extra, with_router, vision)
+    shared = layout == "shared" and (vision is None or vision.in_prompts(batch))
+    return _row(backend, batch, places, positions, shared, extra, with_router, vision)
 
 
 def _row(
@@ -67,16 +66,21 @@ def _row(
     shared: bool,
     extra: dict[str, Any],
     with_router: bool,
+    vision: VisionInputs | None,
 ) -> Outputs:
     """All sequences end to end in one row. `places`: (1, N) position ids, or (4, N) on a grid."""
     device = backend.device
     row = share_prompts(batch) if shared else None
     if row is None:
-        row = SharedRow(batch.token_ids, places, None, np.arange(len(batch.token_ids)))
+        everything = np.arange(len(batch.token_ids))
+        sequences = tuple(range(len(batch.rows)))
+        row = SharedRow(batch.token_ids, None, everything, everything, sequences)
+    if vision is not None:
+        extra = extra | vision.tensors(batch, device, row.families)
     mask = None if row.attention_mask is None else torch.from_numpy(row.attention_mask).to(device)[None, None]
     found = backend.outputs(
         input_ids=torch.tensor(row.token_ids, device=device).unsqueeze(0),
-        position_ids=_position_ids(row.position_ids.reshape(len(places), 1, -1), device),
+        position_ids=_position_ids(places[:, None, row.order], device),
         attention_mask=mask,
         logits_to_keep=torch.from_numpy(row.source)[positions].to(device),
         **extra,
@@ -91,9 +95,12 @@ def _padded(
     positions: torch.Tensor,
     extra: dict[str, Any],
     with_router: bool,
+    vision: VisionInputs | None,
 ) -> Outputs:
     """S rows of T tokens. The head runs on the union of the rows' columns."""
     device = backend.device
+    if vision is not None:
+        extra = extra | vision.tensors(batch, device)
     starts = torch.from_numpy(batch.cu_seqlens).long()
     token_ids = _to_rows(batch.token_ids, batch.cu_seqlens)
     rows, width = token_ids.shape

@@ -17,9 +17,9 @@ Layout = Literal["shared", "packed", "padded"]
 def choose_layout(ds: DsConfig, model: PreTrainedModel) -> Layout:
     """The layout that the flags ask for and the model can run.
 
-    Sharing needs attention that takes any mask, and prompts without images: equal tokens may show different pictures.
+    Sharing needs attention that takes any mask.
     """
     vision = architecture_of(model.config)
     if not ds.packing_samples or (vision is not None and not vision.packed):
         return "padded"
-    return "shared" if ds.share_prompts and vision is None and takes_any_mask(model.config) else "packed"
+    return "shared" if ds.share_prompts and takes_any_mask(model.config) else "packed"

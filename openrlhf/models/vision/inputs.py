@@ -1,5 +1,6 @@
 """From the images of a micro-batch to what a vision-language model's forward pass takes beside token ids."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -50,19 +51,29 @@ class VisionInputs:
             images=(*((),) * len(batch.rows), (blank,)),
         )
 
-    def tensors(self, batch: MicroBatch, device: torch.device) -> dict[str, torch.Tensor]:
-        """Pixels of all images, in the order of the sequences.
-
-        Raises:
-            ValueError: a sequence's tokens are not those of its images, in their order.
-        """
+    def check(self, batch: MicroBatch) -> None:
+        """Raises ValueError where a sequence's tokens are not those of its images, in their order."""
         images = batch.images or ((),) * len(batch.rows)
         for row, own, start, stop in zip(batch.rows, images, batch.cu_seqlens[:-1], batch.cu_seqlens[1:], strict=True):
             try:
                 self.processor.fold(batch.token_ids[start:stop].tolist(), own)
             except ValueError as error:
                 raise ValueError(f"row {row}: {error}") from error
-        made = self.processor.tensors([image for own in images for image in own])
+
+    def in_prompts(self, batch: MicroBatch) -> bool:
+        """Whether no image stands behind an action of its sequence."""
+        acted = np.zeros(len(batch.token_ids), dtype=bool)
+        for start, stop in zip(batch.cu_seqlens[:-1], batch.cu_seqlens[1:], strict=True):
+            acted[start:stop] = np.logical_or.accumulate(batch.action_mask[start:stop])
+        return not np.any(acted & (batch.token_ids == self.processor.token_id))
+
+    def tensors(
+        self, batch: MicroBatch, device: torch.device, sequences: Sequence[int] | None = None
+    ) -> dict[str, torch.Tensor]:
+        """Pixels of the images of these sequences (None: of all), in their order."""
+        images = batch.images or ((),) * len(batch.rows)
+        chosen = images if sequences is None else [images[sequence] for sequence in sequences]
+        made = self.processor.tensors([image for own in chosen for image in own])
         return {name: tensor.to(device) for name, tensor in made.items()}
 
     def position_ids(self, batch: MicroBatch) -> np.ndarray:

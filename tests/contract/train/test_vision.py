@@ -173,7 +173,42 @@ def test_frozen_means_everything_but_the_language_model(folder, vision):
     assert (trained, frozen) == PARTS[model.config.model_type]
 
 
-def test_prompts_are_not_shared_and_padding_is_there_for_who_asks(backend):
-    # Equal tokens may show different pictures, which sharing by tokens would merge.
-    assert choose_layout(DsConfig(), backend.model) == "packed"
+def test_samples_of_a_prompt_share_its_pictures_and_no_others_do(backend, vision):
+    # RED and BLUE have equal tokens: sharing by tokens alone would show one of them to both. Three samples of a prompt
+    # run its picture once.
+    words = ("yes", "no", "who knows")
+    samples = [("is <image> red?", (image,), word) for image in (RED, BLUE) for word in words]
+    batch = batch_of(vision, *samples, SAMPLES[1], SAMPLES[2])
+    backend.calls.clear()
+    with torch.no_grad():
+        found = score_tokens(backend, batch, layout="shared", temperature=1.0, vision=vision).logprobs
+        expected = torch.cat([alone(backend, vision, sample) for sample in (*samples, SAMPLES[1], SAMPLES[2])])
+    assert (found - expected).abs().max() < 1e-5
+    (call,) = backend.calls
+    shown = vision.processor.tensors([RED, BLUE, *SAMPLES[1][1]])
+    assert call["pixel_values"].shape == shown["pixel_values"].shape
+    assert call["input_ids"].shape[1] < len(batch.token_ids)
+
+
+def test_pictures_behind_an_action_are_not_shared(backend, vision):
+    # Two turns: another picture follows the first answer, so it belongs to no prompt. The middle of the response is
+    # the environment's.
+    samples = [("is <image> red?", (RED,), word) for word in ("yes", "no")]
+    batch = batch_of(vision, *((f"{text}{word} look <image>", (RED, BLUE), "again") for text, _, word in samples))
+    starts = batch.cu_seqlens[:-1]
+    prompt = len(vision.processor.processor.tokenizer("is ", add_special_tokens=False)["input_ids"])
+    prompt += len(vision.processor.tokens(RED)) + 6
+    batch.action_mask[starts + prompt + 1] = True  # a letter of the first answer
+    assert not vision.in_prompts(batch)
+    with torch.no_grad():
+        found = {
+            layout: score_tokens(backend, batch, layout=layout, temperature=1.0, vision=vision).logprobs
+            for layout in ("shared", "padded")
+        }
+    assert (found["shared"] - found["padded"]).abs().max() < 1e-5
+
+
+def test_sharing_is_asked_for_where_it_can_be(backend):
+    assert choose_layout(DsConfig(), backend.model) == "shared"
+    assert choose_layout(DsConfig(share_prompts=False), backend.model) == "packed"
     assert choose_layout(DsConfig(packing_samples=False), backend.model) == "padded"

@@ -16,7 +16,7 @@ def test_the_row_by_hand():
     batch, row = shared((5, 6), (0, 0))
     ids = batch.token_ids
     assert row.token_ids.tolist() == [*ids[:3], *ids[3:5], *ids[8:11]]
-    assert row.position_ids.tolist() == [0, 1, 2, 3, 4, 3, 4, 5]
+    assert batch.position_ids[row.order].tolist() == [0, 1, 2, 3, 4, 3, 4, 5]
     assert row.source.tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 5, 6, 7]
     seen = [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 4]]  # the prompt and the first sample: causal
     seen += [[0, 1, 2, 5], [0, 1, 2, 5, 6], [0, 1, 2, 5, 6, 7]]  # the second sees the prompt and itself
@@ -39,4 +39,4 @@ def test_nothing_to_share_means_no_row():
 def test_every_token_finds_itself_in_the_row():
     batch, row = shared((7, 5, 9, 6), (0, 1, 0, 1))
     assert (row.token_ids[row.source] == batch.token_ids).all()
-    assert (row.position_ids[row.source] == batch.position_ids).all()
+    assert (batch.position_ids[row.order][row.source] == batch.position_ids).all()
