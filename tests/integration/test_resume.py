@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.training import Inputs, Run, marked_environment, rows, start_training, train, write_inputs
-from tests.integration.watching import REWARD, Watch
+from tests.integration.watching import REWARD, Watch, story
 from tests.models import make_tiny_llama
 from tests.proofs import keep
 
@@ -161,9 +161,8 @@ def resume(flags: list[str], killed: Run, kind: str, folder: Path) -> Run:
 
 def keep_outcome(moment: str, kind: str, folder: Path, runs: list[Run], outcome: str) -> None:
     """What the runs said on stderr, and how it ended."""
-    text = "".join(f"--- {run.log.name}, exit code {run.process.returncode}\n{run.stderr}" for run in runs)
+    lines = [f"{run.log.name}: exit code {run.process.returncode}\n" + "\n".join(story(run, folder)) for run in runs]
     file = folder / "outcome.txt"
-    lines = [line for line in text.splitlines() if "Disabling Triton" not in line]
     file.write_text("\n".join([f"SIGKILL: {kind}, {moment} in step {KILLED_IN}", *lines, outcome, ""]))
     keep(f"kill_points/{moment} {kind}".replace(" ", "_"), [file])
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,16 @@ def reward_func(queries, prompts, labels):
         calls.writelines(label + "\\n" for label in labels)
     return [sum(c.isdigit() for c in q[len(p):]) / max(1, len(q) - len(p)) for q, p in zip(queries, prompts)]
 """
+TELLING = (
+    "restarting it",
+    "error: ",
+    "--ckpt.",
+    "is ungraded",
+    "resumed from",
+    "is kept",
+    "cannot be saved",
+    "terminated",
+)
 # The kinds of process that a run is made of, by their titles; None: the command itself.
 KINDS = {
     "driver": None,
@@ -25,6 +36,16 @@ KINDS = {
     "engine": "ray::EngineActor",
     "engine core": "VLLM::EngineCore",
 }
+
+
+def story(run: Run, folder: Path) -> list[str]:
+    """The lines of stderr that tell what happened, without tracebacks, process numbers and this machine's paths."""
+    told = []
+    for line in run.stderr.splitlines():
+        plain = re.sub(r"\x1b\[\d+m|\(\w+ pid=\d+\)", "", line).strip().replace(str(folder), "RUN")
+        if any(word in plain for word in TELLING):
+            told.append(re.sub(r"\[repeated .*|body starting .*", "...", plain))
+    return told
 
 
 @dataclass(frozen=True)
