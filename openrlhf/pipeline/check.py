@@ -17,7 +17,7 @@ from openrlhf.data.images import check_images_fit
 from openrlhf.data.prompts import PromptSet, evaluation_prompts, training_prompts
 from openrlhf.env.env_config import environments_of
 from openrlhf.env.errors import EnvError
-from openrlhf.interfaces import ImageTokens
+from openrlhf.interfaces import Executor, ImageTokens
 from openrlhf.models.errors import ModelError
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
@@ -26,6 +26,7 @@ from openrlhf.pipeline.tasks import check_tasks, with_tasks
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.make import make_reward
 from openrlhf.rollout.errors import AgentError
+from openrlhf.rollout.openai_server.executor import OpenAIServerAgentExecutor
 from openrlhf.rollout.prefix_stability import warn_about_rewritten_history
 from openrlhf.rollout.user_agent import load_agent
 from openrlhf.types import Prompt
@@ -65,8 +66,9 @@ def check_inputs(config: PPOConfig) -> Inputs:
     configs = {name: attempt(lambda name=name: load_config(name)) for name in _models(config)}  # type: ignore[misc]
     vision = attempt(lambda: _vision(config, configs[actor]))
     agent = config.train.agent_func_path
+    executor = None
     if agent is not None:
-        attempt(lambda: load_agent(agent))
+        executor = attempt(lambda: load_agent(agent))
     elif config.reward.is_given:
         attempt(lambda: make_reward(config.reward))
     tokenizer = attempt(lambda: load_tokenizer(actor, use_fast=use_fast))
@@ -80,7 +82,8 @@ def check_inputs(config: PPOConfig) -> Inputs:
     if prompts is not None:
         attempt(lambda: check_tasks(config, prompts, eval_prompts))
         if vision is not None:
-            attempt(lambda: _check_images(config, (*prompts, *(eval_prompts or ())), tokenizer, vision))
+            everything = (*prompts, *(eval_prompts or ()))
+            attempt(lambda: _check_images(config, everything, tokenizer, vision, executor))
     for name in _environments(prompts, eval_prompts):
         attempt(lambda name=name: environments_of(config.env)(name))  # type: ignore[misc]  # bound at once
     if problems or prompts is None:
@@ -101,11 +104,18 @@ def _vision(config: PPOConfig, model: PretrainedConfig | None) -> ImageTokens | 
     return vision_processor(str(config.actor.model_name_or_path), model, config.data.max_images_per_prompt)
 
 
-def _check_images(config: PPOConfig, prompts: Sequence[Prompt], tokenizer: Any, vision: ImageTokens) -> None:
+def _check_images(
+    config: PPOConfig, prompts: Sequence[Prompt], tokenizer: Any, vision: ImageTokens, executor: Executor | None
+) -> None:
+    """Whether images fit, and whoever runs their prompts takes them."""
     check_images_fit(prompts, tokenizer, config.data.max_len - (config.rollout.max_new_tokens or 1), vision)
     named = [prompt.env_func for prompt in prompts if prompt.images and prompt.env_func is not None]
     if named:
         raise EnvError(f"environment {named[0]}: {len(named)} of its prompts have images, and it takes text only")
+    shown = sum(bool(prompt.images) for prompt in prompts)
+    if shown and isinstance(executor, OpenAIServerAgentExecutor):
+        agent = config.train.agent_func_path
+        raise AgentError(f"agent {agent}: {shown} prompts have images, and the OpenAI-style server takes text only")
 
 
 def _environments(*sets: PromptSet | None) -> list[str]:

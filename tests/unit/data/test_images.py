@@ -124,3 +124,23 @@ def test_a_prompt_with_images_must_fit_whole():
     check_images_fit(prompts, FakeTokenizer(), 6, FakeImageTokens())
     with pytest.raises(DataError, match=r"prompt 1 \('a#'\) has 6 tokens with its images, and only 5 are left"):
         check_images_fit(prompts, FakeTokenizer(), 5, FakeImageTokens())
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_parquet_holds_images_as_bytes_or_as_a_column_of_images(folder, typed):
+    import datasets
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = {"prompt": ["<image>", "none"], "images": [[{"bytes": file_of(plain("red")), "path": None}], None]}
+    path = folder / "rows.parquet"
+    if typed:
+        features = datasets.Features({"prompt": datasets.Value("string"), "images": [datasets.Image()]})
+        datasets.Dataset.from_dict(rows, features=features).to_parquet(str(path))
+    else:
+        pq.write_table(pa.table(rows), path)
+    first, second = build_prompts(
+        str(path), input_key="prompt", apply_chat_template=True, tokenizer=PartsTokenizer(), vision=FakeImageTokens()
+    )
+    assert [image.decode().getpixel((0, 0)) for image in first.images] == [(255, 0, 0)]
+    assert second.images == ()

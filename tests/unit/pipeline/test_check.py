@@ -168,3 +168,14 @@ def test_images_for_an_environment_of_text_are_refused(with_images, tmp_path):
     (tmp_path / "prompts.jsonl").write_text(row)
     with pytest.raises(ConfigError, match="environment math_tir_generate: 1 of its prompts have images"):
         check(with_images)
+
+
+def test_images_for_the_openai_style_server_are_refused(with_images, tmp_path):
+    (tmp_path / "agent.py").write_text(
+        "from openrlhf.utils.agent import OpenAIServerAgentExecutor\n\n\n"
+        "class AgentExecutor(OpenAIServerAgentExecutor):\n"
+        "    async def run_agent(self, **kwargs):\n        return {'reward': 1.0}\n"
+    )
+    changes = {"train.agent_func_path": str(tmp_path / "agent.py"), "reward.remote_url": None}
+    with pytest.raises(ConfigError, match="1 prompts have images, and the OpenAI-style server takes text only"):
+        check(with_images | changes)
