@@ -163,7 +163,7 @@ def keep_outcome(moment: str, kind: str, folder: Path, runs: list[Run], outcome:
     """What the runs said on stderr, and how it ended."""
     lines = [f"{run.log.name}: exit code {run.process.returncode}\n" + "\n".join(story(run, folder)) for run in runs]
     file = folder / "outcome.txt"
-    file.write_text("\n".join([f"SIGKILL: {kind}, {moment} in step {KILLED_IN}", *lines, outcome, ""]))
+    file.write_text("\n".join([f"SIGKILL: {kind}, {moment}", *lines, outcome, ""]))
     keep(f"kill_points/{moment} {kind}".replace(" ", "_"), [file])
 
 
