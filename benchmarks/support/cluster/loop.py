@@ -90,7 +90,7 @@ class Loop:
             staleness_mean=sum(books.staleness) / len(books.staleness),
             staleness_max=max(books.staleness),
             stale_groups=books.dropped,
-            trainer_idle=1 - books.working / seconds,
+            trainer_idle=max(0.0, 1 - books.working / seconds),
             engines_idle=1 - busy / (seconds * len(self._engines)),
         )
 
