@@ -10,7 +10,7 @@ from deepgym.core import DeepGym
 from deepgym.integrations.slots import Slots
 from openrlhf.config.env import EnvConfig
 from openrlhf.env.code_result import CodeResult
-from openrlhf.env.code_runner import SandboxRunner
+from openrlhf.env.code_runner import RunnerDown, SandboxRunner
 from openrlhf.env.code_server import ServerRunner
 from openrlhf.env.code_tool import CodeTool
 from openrlhf.env.math_tir.executor import MathTirExecutor
@@ -65,11 +65,21 @@ async def test_programs_at_deepgyms_server():
 async def test_limits(program, word):
     runner = SandboxRunner("local", slots=1, run_timeout=1)
     try:
-        result = await runner.run(program)
+        result = await run_with_a_core(runner, program)
     finally:
         await runner.close()
     assert result.error
     assert word in result.text
+
+
+async def run_with_a_core(runner: SandboxRunner, program: str) -> CodeResult:
+    """On a busy machine a program that got no core to run on is no verdict: try again."""
+    for _ in range(20):
+        try:
+            return await runner.run(program)
+        except RunnerDown as error:
+            assert "too busy" in str(error)
+    raise AssertionError("the machine is too busy for this test")
 
 
 async def test_an_episode_runs_its_code():
