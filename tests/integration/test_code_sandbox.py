@@ -78,7 +78,8 @@ async def run_with_a_core(runner: SandboxRunner, program: str) -> CodeResult:
         try:
             return await runner.run(program)
         except RunnerDown as error:
-            assert "too busy" in str(error)
+            if "too busy" not in str(error):
+                raise
     raise AssertionError("the machine is too busy for this test")
 
 
