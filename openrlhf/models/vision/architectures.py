@@ -1,4 +1,4 @@
-"""The vision-language architectures that are known to be exact: transformers and vLLM agree on them.
+"""The vision-language architectures that can be trained here.
 
 An entry says what differs between them, by the `model_type` of the config. To add one, write its entry and run the
 tests in tests/integration/vision over it: they compare log-probabilities of engine and trainer before and after a sync.
@@ -79,6 +79,6 @@ def require_architecture(path: str, config: PretrainedConfig) -> VisionArchitect
         kind = "a vision-language model without an entry here" if has_vision(config) else "a text model"
         raise ModelError(
             f"model {path!r}: --data.max_images_per_prompt is set, but {config.model_type} is {kind}; "
-            f"architectures that are known to be exact: {known}"
+            f"architectures with an entry: {known}"
         )
     return found

@@ -160,7 +160,7 @@ def test_a_model_that_takes_no_images_is_refused(flags):
         check(flags | {"data.max_images_per_prompt": 1})
     (line,) = caught.value.problems
     assert "--data.max_images_per_prompt is set, but llama is a text model" in line
-    assert "known to be exact: idefics3" in line
+    assert "with an entry: idefics3" in line
 
 
 def test_images_for_an_environment_of_text_are_refused(with_images, tmp_path):
