@@ -76,13 +76,17 @@ def recorded_commands(script: str, name: str) -> tuple[list[list[str]], str]:
     with tempfile.TemporaryDirectory() as folder:
         tools, record, hooks = Path(folder, "bin"), Path(folder, "record"), Path(folder, "hooks.sh")
         tools.mkdir()
+        place = Path(folder, "root")  # the repository as it looks from its root, for files that a snippet writes
+        place.mkdir()
+        for entry in ROOT.iterdir():
+            (place / entry.name).symlink_to(entry)
         (tools / "dirname").symlink_to("/usr/bin/dirname")
         record.touch()
         hooks.write_text(RECORDER)
         environment = {"PATH": str(tools), "BASH_ENV": str(hooks), "RECORD": str(record), "HOME": os.environ["HOME"]}
         done = subprocess.run(
             ["/bin/bash", "-c", script, name],
-            cwd=ROOT,
+            cwd=place,
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
