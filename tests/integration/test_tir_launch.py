@@ -129,8 +129,8 @@ def enough_memory(processes: int) -> bool:
 
 @pytest.mark.parametrize("gpus", [2, 8])
 def test_the_script_runs(tmp_path, gpus):
-    if not enough_memory(gpus):
-        pytest.skip(f"{gpus} trainers and {gpus} engines need about {2 * gpus + 3} GB of free memory")
+    needed = f"{gpus} trainers and {gpus} engines need about {2 * gpus + 3} GB of free memory"
+    assert enough_memory(gpus), needed
     model = make_talker(tmp_path / "model", CHAIN, max_positions=10_000)
     write_data(tmp_path / "data.jsonl")
     (tmp_path / "ip.txt").write_text("http://127.0.0.1\n")
