@@ -1,9 +1,8 @@
-"""rollouts/step_000001.jsonl: some samples of each step, as people and scripts can read them.
+"""rollouts/step_000001.jsonl.gz: some samples of each step, as people and scripts can read them.
 
 Their images are files in rollouts/images, named by what is in them, so that each is there once.
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from openrlhf.track.rollout_file import rollout_file, rollout_files, write_samples
 from openrlhf.types import EncodedImage, Rollout, RolloutGroup, Segment
 
 IMAGES = "images"  # folder beside the steps
@@ -91,8 +91,8 @@ class RolloutStore:
 
     def clear_after(self, step: int) -> None:
         """Delete what an earlier run left in the folder for the steps after `step`."""
-        for path in self._folder.glob("step_*.jsonl"):
-            if int(path.stem.removeprefix("step_")) > step:
+        for stored, path in rollout_files(self._folder).items():
+            if stored > step:
                 path.unlink()
 
     def write(self, step: int, groups: Sequence[RolloutGroup], trained: TrainedSamples) -> None:
@@ -102,8 +102,7 @@ class RolloutStore:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         self._write_images({image for rollout in kept for segment in rollout.segments for image in segment.images})
-        path = self._folder / f"step_{step:06d}.jsonl"
-        path.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows), encoding="utf-8")
+        write_samples(rollout_file(self._folder, step), rows)
 
     def _write_images(self, images: Set[EncodedImage]) -> None:
         for image in images:

@@ -1,10 +1,10 @@
 """Whole runs with agents on a tiny model in fp32: what an agent's episodes leave in metrics and stored rollouts."""
 
-import json
 from pathlib import Path
 
 import pytest
 
+from openrlhf.track.rollout_file import stored_samples
 from tests.integration.training import Inputs, rows, train, write_inputs
 from tests.models import make_tiny_llama
 
@@ -60,8 +60,7 @@ def inputs(tmp_path_factory) -> Inputs:
 
 
 def stored(output: Path) -> list[dict]:
-    files = sorted((output / "rollouts").glob("step_*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return list(stored_samples(output / "rollouts"))
 
 
 @pytest.mark.parametrize("agent", [TWO_TURNS, pytest.param(OVER_HTTP, marks=pytest.mark.slow)], ids=["turns", "http"])

@@ -41,7 +41,7 @@ def test_the_model_learns_the_task_within_twenty_steps(tmp_path, seed):
     assert rows[-1]["step"] <= 20
     for name in ("config.yaml", "reward_curve.png", "config.json", "model.safetensors", "chat_template.jinja"):
         assert (run / name).is_file(), name
-    assert list((run / "rollouts").glob("step_*.jsonl"))
+    assert list((run / "rollouts").glob("step_*.jsonl.gz"))
     assert list((run / "tensorboard").glob("events.*"))
 
 

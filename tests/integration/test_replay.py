@@ -3,7 +3,6 @@
 Every way of making a sample, on a real engine, through the generator to the file of stored rollouts; fp32 both sides.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from openrlhf.rollout.generator import RolloutGenerator
 from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
 from openrlhf.rollout.openai_server.executor import OpenAIServerAgentExecutor
 from openrlhf.rollout.single_turn import SingleTurnExecutor
+from openrlhf.track.rollout_file import read_samples
 from openrlhf.track.rollout_store import RolloutStore
 from openrlhf.types import Completion, Prompt, RewardOutcome, RolloutGroup, SamplingParams
 from tests.agent_fakes import quick_client
@@ -69,7 +69,7 @@ async def stored(rig, executor: AgentExecutorBase, folder: Path) -> list[dict[st
     await executor.close()
     group: RolloutGroup = result.group
     RolloutStore(folder, per_step=SAMPLES).write(1, [group], {})
-    return [json.loads(line) for line in (folder / "step_000001.jsonl").read_text().splitlines()]
+    return read_samples(folder / "step_000001.jsonl.gz")
 
 
 @torch.no_grad()

@@ -14,6 +14,7 @@ from selenium.webdriver.support.ui import Select
 
 from openrlhf.track.report.page import render
 from openrlhf.track.report.run_data import read_run
+from openrlhf.track.rollout_file import rollout_file, write_samples
 
 ATTACK = "<img src=x onerror=\"document.title='taken'\"></script><script>document.title='taken'</script>"
 ODD = "日本語 \u202e\U0001f600\ufffd\n\t&amp;"
@@ -68,8 +69,7 @@ def write_run(folder: Path, rows: Sequence[Any], samples: Sequence[dict[str, Any
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     (folder / "metrics.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     for step in {each["step"] for each in samples}:
-        own = "".join(json.dumps(each) + "\n" for each in samples if each["step"] == step)
-        (folder / "rollouts" / f"step_{step:06d}.jsonl").write_text(own, encoding="utf-8")
+        write_samples(rollout_file(folder / "rollouts", step), [each for each in samples if each["step"] == step])
     return folder
 
 

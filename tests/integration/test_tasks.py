@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from openrlhf.track.rollout_file import read_samples
 from tests.integration.toy import make_talker
 from tests.integration.training import rows, train, write_inputs
 
@@ -38,8 +39,7 @@ def test_rows_are_graded_by_the_task_of_their_label(tmp_path):
     run = train(flags, tmp_path / "log")
     assert run.process.returncode == 0, run.stderr[-4000:] + run.stdout[-2000:]
 
-    lines = (output / "rollouts/step_000001.jsonl").read_text().splitlines()
-    samples = [json.loads(line) for line in lines]
+    samples = read_samples(output / "rollouts/step_000001.jsonl.gz")
     assert len(samples) == 16
     bad = [sample for sample in samples if sample["truncated"]]
     assert 0 < len(bad) < 16

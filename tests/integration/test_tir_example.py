@@ -9,17 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openrlhf.track.rollout_file import stored_samples
 from tests.proofs import keep
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(2700)]
 
 KEPT = ("metrics.jsonl", "tir_curve.png")
-
-
-def stored(run: Path) -> list[dict]:
-    files = sorted((run / "rollouts").glob("step_*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def test_programs_break_less_often_with_every_step(tmp_path):
@@ -37,7 +33,7 @@ def test_programs_break_less_often_with_every_step(tmp_path):
         # Every stored id, scored again by the trainer, has the logprob it was sampled with (fp32; a few hundredths in
         # bf16): actions only, since what the sandbox printed has mask 0.
         assert step["train/logprobs_diff"] < 0.02
-    with_code = [sample for sample in stored(run) if sample["extra_logs"].get("code_runs", 0) > 0]
+    with_code = [sample for sample in stored_samples(run / "rollouts") if sample["extra_logs"].get("code_runs", 0) > 0]
     assert len(with_code) > len(steps)
     for sample in with_code:
         (segment,) = sample["segments"]

@@ -1,7 +1,5 @@
 """Episodes with code on a real engine and in the real sandbox: stored ids, scored again, have the stored logprobs."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -11,6 +9,7 @@ from openrlhf.env.env_config import environments_of
 from openrlhf.rollout.environments import Environments
 from openrlhf.rollout.generator import RolloutGenerator
 from openrlhf.rollout.single_turn import SingleTurnExecutor
+from openrlhf.track.rollout_file import read_samples
 from openrlhf.track.rollout_store import RolloutStore
 from openrlhf.types import Prompt, RewardOutcome, SamplingParams
 from tests.fakes import ScriptedReward
@@ -45,7 +44,7 @@ async def test_actions_have_their_logprobs_and_results_have_none(vllm_environmen
         await environments.close()
         engine.shutdown()
     RolloutStore(tmp_path, per_step=SAMPLES).write(1, [group], {})
-    rows = [json.loads(line) for line in (tmp_path / "step_000001.jsonl").read_text().splitlines()]
+    rows = read_samples(tmp_path / "step_000001.jsonl.gz")
     with_code = [row for row in rows if row["extra_logs"]["code_runs"] > 0]
     assert with_code  # about one in twenty
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)

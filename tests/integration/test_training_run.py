@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from openrlhf.track.rollout_file import read_samples
 from tests.integration.training import (
     ROOT,
     Inputs,
@@ -125,7 +126,7 @@ def test_the_run_folder_holds_the_story_of_the_run(full_run, inputs):
     logged = {event.step: event.value for event in events.Scalars("rollout/reward_mean")}
     assert logged == pytest.approx({row["step"]: row["rollout/reward_mean"] for row in rows(output)[1:]})
 
-    stored = [json.loads(line) for line in (output / "rollouts/step_000002.jsonl").read_text().splitlines()]
+    stored = read_samples(output / "rollouts/step_000002.jsonl.gz")
     assert len(stored) == 3
     for sample in stored:
         # One update lies before the second step: all its tokens come from version 1.
@@ -303,12 +304,12 @@ def test_several_processes_engines_and_a_reward_server_train_together(inputs, tm
     graded = dict.fromkeys("234", 4) | {"0": 0, "1": 3}
     stored: dict[int, set[str]] = {}
     for row in steps:
-        lines = (tmp_path / f"run/rollouts/step_{row['step']:06d}.jsonl").read_text().splitlines()
-        labels = stored[row["step"]] = {json.loads(line)["label"] for line in lines}
-        samples = sum(graded[label] for label in labels)
-        assert row["rollout/num_samples"] == samples
-        assert row["rollout/ungraded_rate"] == 1 - samples / (4 * len(labels))
-        if samples:
+        samples = read_samples(tmp_path / f"run/rollouts/step_{row['step']:06d}.jsonl.gz")
+        labels = stored[row["step"]] = {sample["label"] for sample in samples}
+        judged = sum(graded[label] for label in labels)
+        assert row["rollout/num_samples"] == judged
+        assert row["rollout/ungraded_rate"] == 1 - judged / (4 * len(labels))
+        if judged:
             assert row["train/logprobs_diff_max"] < 1e-4
             assert row["train/actor_grad_norm"] > 0
             assert math.isfinite(row["rollout/kl"])

@@ -1,7 +1,6 @@
 """Looking at a run from outside: what it is doing now, and which process does it."""
 
 import contextlib
-import json
 import re
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from openrlhf.track.rollout_file import stored_samples
 from tests.integration.training import Run, rows
 
 # The share of digits in the reply. Every call leaves a line, so that a test can tell what the run is doing.
@@ -105,9 +105,4 @@ class Watch:
 
     def trained_samples(self) -> list[tuple[int, str]]:
         """(prompt_id, sample_id) of everything that was kept of the run's steps, if all samples are stored."""
-        found = []
-        for path in sorted((self.output / "rollouts").glob("step_*.jsonl")):
-            for line in path.read_text().splitlines():
-                row = json.loads(line)
-                found.append((row["prompt_id"], row["sample_id"]))
-        return found
+        return [(row["prompt_id"], row["sample_id"]) for row in stored_samples(self.output / "rollouts")]

@@ -1,7 +1,6 @@
 """Make the measurements: asynchronous runs of several queue sizes on this machine, and its engine by itself."""
 
 import asyncio
-import json
 import os
 import platform
 import tempfile
@@ -70,7 +69,9 @@ def _measure_run(folder: Path, queue_size: int, steps: int) -> Run:
 
 def _lengths(output: Path) -> tuple[int, ...]:
     """Sampled tokens of the samples that the run has stored."""
-    samples = [json.loads(line) for path in sorted(output.glob("rollouts/*.jsonl")) for line in path.open()]
+    from openrlhf.track.rollout_file import stored_samples
+
+    samples = stored_samples(output / "rollouts")
     return tuple(sum(sum(segment["action_mask"]) for segment in sample["segments"]) for sample in samples)
 
 

@@ -1,18 +1,21 @@
 """What the report shows of one run, read from its folder.
 
-A run that was killed while it wrote leaves half a line, and a disk that filled up a file cut off. Such lines are left
-out and named on the page; they never cost the rest.
+A run that was killed while it wrote leaves half a line, and a disk that filled up or broke a file cut off. Such lines
+are left out and named on the page; they never cost the rest.
 """
 
 import base64
+import gzip
 import json
 import math
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from openrlhf.track.errors import TrackError
+from openrlhf.track.rollout_file import rollout_files
 from openrlhf.track.rollout_store import IMAGES
 
 Pieces = Callable[[Sequence[int]], list[str]]  # token ids -> the text of each
@@ -28,7 +31,7 @@ class RunData:
 
     name: str
     rows: list[dict[str, float | None]]  # metrics.jsonl
-    samples: list[dict[str, Any]] = field(default_factory=list)  # rollouts/*.jsonl, every token with its text
+    samples: list[dict[str, Any]] = field(default_factory=list)  # rollouts/, every token with its text
     notes: list[str] = field(default_factory=list)  # what could not be shown
 
     def to_json(self) -> dict[str, Any]:
@@ -77,18 +80,32 @@ def read_run(folder: Path, name: str, pieces: Pieces | None, max_samples: int) -
 def _objects(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
     """The JSON objects of a file, one a line; a note says how many lines are none."""
     broken = 0
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                value = json.loads(line, parse_constant=lambda _: None)
-            except ValueError:
-                value = None
-            if isinstance(value, dict):
-                yield value
-            elif line.strip():
-                broken += 1
+    for line in _lines(path, notes):
+        try:
+            value = json.loads(line, parse_constant=lambda _: None)
+        except ValueError:
+            value = None
+        if isinstance(value, dict):
+            yield value
+        elif line.strip():
+            broken += 1
     if broken:
         notes.append(f"{path.name}: {broken} line{'s' * (broken > 1)} could not be read")
+
+
+def _lines(path: Path, notes: list[str]) -> Iterator[str]:
+    """The lines of a file, compressed or not; of one that is damaged those before the damage, and a note."""
+    try:
+        with _text(path) as lines:
+            yield from lines
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        notes.append(f"{path.name}: damaged, its end could not be read ({error})")
+
+
+def _text(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", errors="replace")
+    return path.open(encoding="utf-8", errors="replace")
 
 
 def _sample(row: dict[str, Any]) -> dict[str, Any] | None:
@@ -144,11 +161,10 @@ def _rounded(value: Any) -> float | None:
 
 def _spread(folder: Path, max_samples: int) -> list[Path]:
     """The files of the stored steps; if they hold too much, every second, third, ... of them, the last one always."""
-    files = sorted((folder / "rollouts").glob("step_*.jsonl"))
+    files = list(rollout_files(folder / "rollouts").values())
     if not files or max_samples < 1:
         return []
-    with files[0].open("rb") as lines:
-        per_file = max(1, sum(1 for _ in lines))
+    per_file = max(1, sum(1 for _ in _lines(files[0], [])))
     stride = -(-len(files) * per_file // max_samples)
     return files[::-1][:: max(1, stride)][::-1]
 

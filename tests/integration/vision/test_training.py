@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from openrlhf.track.rollout_file import read_samples
 from tests.integration.training import ROOT, Inputs, rows, train
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
@@ -84,7 +85,7 @@ def test_pictures_and_text_on_two_processes(folder, tmp_path):
     # Engine and trainer agree, also after the first sync: both steps' ratios are 1.
     for row in found:
         assert row["train/logprobs_diff_max"] < 1e-4
-    stored = lines(tmp_path / "run" / "rollouts" / "step_000001.jsonl")
+    stored = read_samples(tmp_path / "run" / "rollouts" / "step_000001.jsonl.gz")
     shown = [name for row in stored for segment in row["segments"] for name in segment.get("images", [])]
     assert shown
     assert all((tmp_path / "run" / "rollouts" / "images" / name).is_file() for name in shown)
@@ -106,7 +107,7 @@ def test_a_second_look(folder, tmp_path):
     )
     run = train(flags, tmp_path / "log")
     assert run.process.returncode == 0, run.stderr[-3000:]
-    stored = lines(tmp_path / "run" / "rollouts" / "step_000001.jsonl")
+    stored = read_samples(tmp_path / "run" / "rollouts" / "step_000001.jsonl.gz")
     assert {len(segment["images"]) for row in stored for segment in row["segments"]} == {1, 2}
     assert all(row["status"] == "graded" for row in stored)
 

@@ -1,13 +1,12 @@
 """Bad examples in the loop: which samples are trained on, and what the advantages were computed from."""
 
-import json
-
 import numpy as np
 import pytest
 
 from openrlhf.env.task_filters import FilterVerdict
 from openrlhf.pipeline import bad_examples
 from openrlhf.pipeline.ppo_sync import train
+from openrlhf.track.rollout_file import read_samples
 
 ON = {"algo.bad_examples.filter_enable": True}
 
@@ -108,7 +107,7 @@ def test_an_optimiser_step_of_bad_examples_alone_is_left_out(rig, monkeypatch):
 def test_stored_rollouts_keep_bad_examples_too(rig, one_in_four_is_bad, tmp_path):
     run = rig(ON | {"algo.bad_examples.advantage_mask": "after", "logger.num_rollouts_stored": 8})
     train(run.job)
-    lines = [json.loads(line) for line in (tmp_path / "run/rollouts/step_000001.jsonl").read_text().splitlines()]
-    by_index = {line["sample_id"][-1]: line["segments"][0]["advantages"] for line in lines}
+    stored = read_samples(tmp_path / "run/rollouts/step_000001.jsonl.gz")
+    by_index = {sample["sample_id"][-1]: sample["segments"][0]["advantages"] for sample in stored}
     assert by_index["1"] == [0.0] * 5
     assert by_index["3"] == [0.0, 0.0, 1.0, 1.0, 1.0]

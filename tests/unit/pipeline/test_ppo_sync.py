@@ -1,6 +1,5 @@
 """The whole synchronous loop over fakes: order of the stages, ledger, versions, what is trained and what is logged."""
 
-import json
 from itertools import chain
 
 import numpy as np
@@ -10,6 +9,7 @@ from openrlhf.data.ledger import PromptState
 from openrlhf.data.prompts import PromptSet
 from openrlhf.pipeline.ppo_sync import train
 from openrlhf.rl.filtering import UngradedAbort
+from openrlhf.track.rollout_file import read_samples
 from openrlhf.types import Prompt
 
 
@@ -26,8 +26,8 @@ def test_two_steps_in_the_order_of_the_loop(rig, tmp_path):
     assert run.job.ledger.unfinished() == []
     # The samples of a step are drawn by the version that the step before pushed.
     for step in (1, 2):
-        lines = (tmp_path / f"run/rollouts/step_{step:06d}.jsonl").read_text().splitlines()
-        versions = {tuple(json.loads(line)["segments"][0]["policy_versions"]) for line in lines}
+        stored = read_samples(tmp_path / f"run/rollouts/step_{step:06d}.jsonl.gz")
+        versions = {tuple(sample["segments"][0]["policy_versions"]) for sample in stored}
         assert versions == {(-1, -1, *[step - 1] * 3)}
 
 
@@ -47,9 +47,8 @@ def test_groups_stay_in_the_order_of_the_prompts_whichever_is_done_first(rig, tm
     run = rig()  # the fake engines finish the last prompt first
     train(run.job)
     for step, requests in enumerate(run.engines.requests, start=1):
-        lines = (tmp_path / f"run/rollouts/step_{step:06d}.jsonl").read_text().splitlines()
-        stored = [json.loads(line)["group_id"] for line in lines]
-        assert stored[:2] == [request.group_id for request in requests]
+        stored = read_samples(tmp_path / f"run/rollouts/step_{step:06d}.jsonl.gz")
+        assert [sample["group_id"] for sample in stored][:2] == [request.group_id for request in requests]
 
 
 def test_what_a_step_logs(rig):
@@ -234,8 +233,7 @@ def test_evaluation_touches_no_training_state(rig):
 def test_stored_samples_carry_their_advantages(rig):
     run = rig({"logger.num_rollouts_stored": 4})
     train(run.job)
-    (path,) = (run.job.tracker._folder / "rollouts").glob("step_000001.jsonl")
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = read_samples(run.job.tracker._folder / "rollouts/step_000001.jsonl.gz")
     # Rewards 0, 1, 0, 1 around a mean of 0.5; normalised over the batch they are -1 and 1.
     assert {row["reward"]: max(row["segments"][0]["advantages"], key=abs) for row in rows} == {0.0: -1.0, 1.0: 1.0}
     assert all(row["shaped_reward"] == row["reward"] for row in rows)

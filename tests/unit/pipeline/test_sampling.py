@@ -1,6 +1,5 @@
 """Dynamic sampling (public case d1): dropped groups are replaced while there are prompts, nothing accepted is lost."""
 
-import json
 import logging
 from itertools import chain
 
@@ -9,6 +8,7 @@ import pytest
 from openrlhf.data.ledger import PromptState
 from openrlhf.data.prompts import PromptSet
 from openrlhf.pipeline.ppo_sync import train
+from openrlhf.track.rollout_file import read_samples
 from openrlhf.types import Prompt
 
 FILTER = {"algo.dynamic_filtering_enable": True, "rollout.n_samples_per_prompt": 2, "train.batch_size": 2}
@@ -139,8 +139,8 @@ def test_groups_are_in_the_order_of_their_draws_whoever_is_done_first(rig, tmp_p
     run.engines.done_first = done_first
     train(run.job)
     drawn = [request.group_id for request in run.engines.requests[0]]
-    lines = (tmp_path / "run/rollouts/step_000001.jsonl").read_text().splitlines()
-    assert [json.loads(line)["group_id"] for line in lines][:4] == drawn
+    stored = read_samples(tmp_path / "run/rollouts/step_000001.jsonl.gz")
+    assert [sample["group_id"] for sample in stored][:4] == drawn
     assert run.engines.finished == (drawn if done_first == 0 else drawn[::-1])
 
 

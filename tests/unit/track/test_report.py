@@ -1,7 +1,9 @@
 """The report page: complete in one file, and deaf to what models write."""
 
 import json
+import random
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from openrlhf.cli.report import main
 from openrlhf.track.errors import TrackError
 from openrlhf.track.report.page import render
 from openrlhf.track.report.run_data import read_run, unique_names
+from openrlhf.track.rollout_file import rollout_file, write_samples
 
 SEGMENT = {
     "token_ids": [5, 6, 7],
@@ -41,8 +44,7 @@ def write_run(folder: Path, steps: int = 3, per_step: int = 2) -> Path:
     rows = [{"step": step, "rollout/reward_mean": step / 10, "train/kl": None} for step in range(1, steps + 1)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for step in range(1, steps + 1):
-        lines = "".join(json.dumps(sample(step, index)) + "\n" for index in range(per_step))
-        (folder / "rollouts" / f"step_{step:06d}.jsonl").write_text(lines)
+        write_samples(rollout_file(folder / "rollouts", step), [sample(step, index) for index in range(per_step)])
     return folder
 
 
@@ -74,7 +76,7 @@ def test_images_are_inside_the_page(tmp_path):
     (tmp_path / "secret.png").write_bytes(b"secret")
     names = ["a.png", "gone.png", "../../../secret.png", str(tmp_path / "secret.png")]
     row = sample(1, 0) | {"segments": [SEGMENT | {"images": names}]}
-    (folder / "rollouts" / "step_000001.jsonl").write_text(json.dumps(row) + "\n")
+    write_samples(rollout_file(folder / "rollouts", 1), [row])
     shown = embedded(render([read_run(folder, "run", None, 10)]))["runs"][0]["samples"][0]["segments"][0]
     assert shown["images"] == ["data:image/png;base64,cGl4ZWxz", None, None, None]  # base64 of "pixels"
 
@@ -100,13 +102,30 @@ def test_half_a_line_costs_only_itself(tmp_path):
     folder = write_run(tmp_path / "run", steps=2)
     with (folder / "metrics.jsonl").open("a") as metrics:
         metrics.write('{"step": 3, "rollout/rew')
-    (folder / "rollouts" / "step_000002.jsonl").write_text(json.dumps(sample(2, 0) | {"segments": [{}]}))
+    write_samples(rollout_file(folder / "rollouts", 2), [sample(2, 0) | {"segments": [{}]}])
     run = read_run(folder, "run", None, 100)
     assert [row["step"] for row in run.rows] == [1, 2]
     assert [found["step"] for found in run.samples] == [1, 1]
     assert run.notes == [
         "metrics.jsonl: 1 line could not be read",
-        "step_000002.jsonl: 1 of 1 samples are incomplete",
+        "step_000002.jsonl.gz: 1 of 1 samples are incomplete",
+    ]
+
+
+def test_a_damaged_file_of_rollouts_costs_only_its_end(tmp_path):
+    folder = write_run(tmp_path / "run", steps=3, per_step=60)
+    cut, other = rollout_file(folder / "rollouts", 1), rollout_file(folder / "rollouts", 2)
+    random_text = random.Random(0)
+    write_samples(cut, [sample(1, index) | {"response": str(random_text.random())} for index in range(2000)])
+    cut.write_bytes(cut.read_bytes()[:-2000])
+    other.write_bytes(b"not gzip at all")
+    run = read_run(folder, "run", None, 9999)
+    found = Counter(shown["step"] for shown in run.samples)
+    assert 0 < found[1] < 2000
+    assert (found[2], found[3]) == (0, 60)
+    assert [note.split(" (")[0] for note in run.notes] == [
+        "step_000001.jsonl.gz: damaged, its end could not be read",
+        "step_000002.jsonl.gz: damaged, its end could not be read",
     ]
 
 

@@ -1,22 +1,18 @@
-import json
 from dataclasses import replace
 
 import numpy as np
 
 from openrlhf.images import read_image
+from openrlhf.track.rollout_file import read_samples
 from openrlhf.track.rollout_store import RolloutStore, TrainedSample
 from openrlhf.types import RewardOutcome
 from tests.pictures import file_of, picture, plain
 
 
-def read(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def test_a_stored_sample_holds_tokens_masks_logprobs_versions_and_verdict(tmp_path, make_group):
     store = RolloutStore(tmp_path / "rollouts", per_step=8)
     store.write(12, [make_group("g", 1, RewardOutcome(1.0, 0.5, extra_logs={"format": 1.0}))], {})
-    (row,) = read(tmp_path / "rollouts" / "step_000012.jsonl")
+    (row,) = read_samples(tmp_path / "rollouts" / "step_000012.jsonl.gz")
     assert row["prompt"] == "prompt g"
     assert (row["reward"], row["score"], row["status"]) == (1.0, 0.5, "graded")
     assert row["extra_logs"] == {"format": 1.0}
@@ -35,12 +31,12 @@ def test_a_stored_sample_holds_tokens_masks_logprobs_versions_and_verdict(tmp_pa
 def test_few_samples_are_spread_over_the_prompts(tmp_path, make_group):
     store = RolloutStore(tmp_path, per_step=4)
     store.write(1, [make_group("a", 3), make_group("b", 1), make_group("c", 3)], {})
-    assert [row["sample_id"] for row in read(tmp_path / "step_000001.jsonl")] == ["a-0", "b-0", "c-0", "a-1"]
+    assert [row["sample_id"] for row in read_samples(tmp_path / "step_000001.jsonl.gz")] == ["a-0", "b-0", "c-0", "a-1"]
 
 
 def test_an_ungraded_sample_is_stored_with_null_and_its_reason(tmp_path, make_group):
     RolloutStore(tmp_path, per_step=1).write(1, [make_group("a", 1, RewardOutcome.ungraded("grader down"))], {})
-    (row,) = read(tmp_path / "step_000001.jsonl")
+    (row,) = read_samples(tmp_path / "step_000001.jsonl.gz")
     assert (row["reward"], row["status"], row["reason"]) == (None, "ungraded", "grader down")
 
 
@@ -51,13 +47,13 @@ def test_zero_samples_leave_no_folder_and_old_steps_can_be_cleared(tmp_path, mak
     for step in (1, 2, 3):
         store.write(step, [make_group("a", 1)], {})
     store.clear_after(1)
-    assert [path.name for path in tmp_path.glob("step_*")] == ["step_000001.jsonl"]
+    assert [path.name for path in tmp_path.glob("step_*")] == ["step_000001.jsonl.gz"]
 
 
 def test_what_training_added_to_the_tokens_lies_beside_them(tmp_path, make_group):
     trained = {"a-1": TrainedSample(0.75, [{"advantages": np.array([0.0, 1.5, -2.0])}])}
     RolloutStore(tmp_path, per_step=2).write(1, [make_group("a", 2)], trained)
-    first, second = read(tmp_path / "step_000001.jsonl")
+    first, second = read_samples(tmp_path / "step_000001.jsonl.gz")
     assert "advantages" not in first["segments"][0]  # this sample was not trained on
     assert second["segments"][0]["advantages"] == [0.0, 1.5, -2.0]
     assert (first["shaped_reward"], second["shaped_reward"]) == (None, 0.75)
@@ -71,7 +67,7 @@ def test_images_are_files_beside_the_steps_each_of_them_once(tmp_path, make_grou
         for rollout, images in zip(group.rollouts, [(red,), (photo, red)], strict=True)
     ]
     RolloutStore(tmp_path, per_step=2).write(1, [replace(group, rollouts=tuple(shown))], {})
-    first, second = read(tmp_path / "step_000001.jsonl")
+    first, second = read_samples(tmp_path / "step_000001.jsonl.gz")
     (red_name,) = first["segments"][0]["images"]
     assert second["segments"][0]["images"] == [f"{photo.digest[:16]}.jpg", red_name]
     assert (tmp_path / "images" / red_name).read_bytes() == red.data

@@ -20,7 +20,7 @@ def test_a_run_leaves_metrics_rollouts_and_the_curve(tmp_path, make_group):
         tracker.store_rollouts(1, [make_group("a", 2)], {})
     assert read_rows(tmp_path / "run" / "metrics.jsonl") == [{"step": 1, "rollout/reward_mean": 0.5}]
     assert (tmp_path / "run" / "reward_curve.png").exists()
-    assert (tmp_path / "run" / "rollouts" / "step_000001.jsonl").exists()
+    assert (tmp_path / "run" / "rollouts" / "step_000001.jsonl.gz").exists()
 
 
 def test_what_was_logged_is_complete_after_an_error(tmp_path):
