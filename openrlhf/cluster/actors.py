@@ -255,6 +255,7 @@ class EngineActor:
             tolerate_failures=self._is_agent,
             environments=self._environments,
             max_generations=spec.env.max_generations,
+            generation_timeout=spec.env.request_timeout,
             tasks=self._tasks,
         )
 

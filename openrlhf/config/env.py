@@ -42,7 +42,8 @@ class EnvConfig(Section):
     max_retries: int = 10
     """Times that one episode may repeat a generation that was aborted or took too long, before it has no verdict."""
     request_timeout: float | None = None
-    """Seconds that one generation of an episode may take. None: no limit."""
+    """Seconds that one generation of an episode may take; waiting for one of max_generations places does not count.
+    None: no limit."""
     proxy_file: str | None = None
     """File whose first line is the address (http://host) of the proxy before the services; read anew at every call, so
     that the proxy may move during a run."""

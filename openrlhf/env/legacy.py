@@ -145,7 +145,10 @@ class LegacyExecutor:
         )
         request = dataclasses.replace(fresh, prompt_token_ids=ids.copy(), state={})
         for _ in range(self._tries):
-            answer = await self._function(engine, {}, 0, request, hf_tokenizer, use_reward=False)
+            try:
+                answer = await self._function(engine, {}, 0, request, hf_tokenizer, use_reward=False)
+            except TimeoutError:  # a generation took longer than --env.request_timeout
+                answer = None
             if isinstance(answer, Request):
                 request = answer
             elif answer is None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 from openrlhf.interfaces import Executor, ImageTokens, LLMEngine
@@ -10,11 +10,13 @@ from openrlhf.types import Completion, SamplingParams
 
 
 class LimitedEngine:
-    """An LLMEngine in front of another one, which gets at most so many requests at the same time."""
+    """An LLMEngine in front of another one, which gets at most so many requests at the same time, each for so long."""
 
-    def __init__(self, engine: LLMEngine, most: int) -> None:
+    def __init__(self, engine: LLMEngine, most: int | None = None, timeout_s: float | None = None) -> None:
+        """None: no limit."""
         self._engine = engine
-        self._places = asyncio.Semaphore(most)
+        self._places: AbstractAsyncContextManager[None] = nullcontext() if most is None else asyncio.Semaphore(most)
+        self._timeout_s = timeout_s
 
     @property
     def image_tokens(self) -> ImageTokens | None:
@@ -23,7 +25,8 @@ class LimitedEngine:
     async def generate(
         self, prompt_token_ids: Sequence[int], sampling_params: SamplingParams, images: Sequence[Any] | None = None
     ) -> Completion:
-        async with self._places:
+        """TimeoutError, and the request is aborted, after `timeout_s` seconds; waiting for a place does not count."""
+        async with self._places, asyncio.timeout(self._timeout_s):
             return await self._engine.generate(prompt_token_ids, sampling_params, images)
 
 

@@ -66,12 +66,14 @@ class RolloutGenerator:
         tolerate_failures: bool = False,
         environments: Environments | None = None,
         max_generations: int | None = None,
+        generation_timeout: float | None = None,
         tasks: TaskRewards | None = None,
     ) -> None:
         """`max_length`: tokens of prompt and response together. `reward` None: the executor gives every outcome.
 
         A prompt that names an environment runs in it instead of in `executor`; all of these episodes together ask the
-        engine at most `max_generations` things at the same time.
+        engine at most `max_generations` things at the same time, and get a TimeoutError where one of them takes longer
+        than `generation_timeout` seconds.
 
         `tasks` grades the samples of prompts that name a task, wherever the executor gives no outcome.
 
@@ -85,7 +87,7 @@ class RolloutGenerator:
         self._max_length = max_length
         self._tolerate_failures = tolerate_failures
         self._environments = environments
-        self._limited = engine if max_generations is None else LimitedEngine(engine, max_generations)
+        self._limited = LimitedEngine(engine, max_generations, generation_timeout)
         self._tasks = tasks
         self._generating = BusyClock()
         self._scoring = BusyClock()

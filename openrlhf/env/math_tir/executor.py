@@ -98,9 +98,8 @@ class _Generate:
 
     async def _once(self, ids: list[int], request: SamplingParams) -> Completion | None:
         try:
-            async with asyncio.timeout(self._env.request_timeout):
-                completion = await self._engine.generate(ids, request, self._images)
-        except TimeoutError:
+            completion = await self._engine.generate(ids, request, self._images)
+        except TimeoutError:  # the engine of environments keeps --env.request_timeout
             return None
         return None if completion.finish_reason == "aborted" else completion
 

@@ -68,6 +68,7 @@ async def _sample(config: EvaluateConfig, inputs: EvaluationInputs, file: Path, 
                 tolerate_failures=config.train.agent_func_path is not None or config.endpoint.url is not None,
                 environments=environments,
                 max_generations=config.env.max_generations,
+                generation_timeout=config.env.request_timeout,
                 tasks=tasks,
             )
             width = config.endpoint.max_concurrent if config.endpoint.url else config.vllm.max_num_seqs

@@ -86,6 +86,14 @@ def test_the_registry_takes_a_generate_function(monkeypatch):
     assert isinstance(env_config.environments_of(EnvConfig())("old"), LegacyExecutor)
 
 
+async def test_a_generation_out_of_time_begins_the_sample_anew():
+    answers = [completion("ab", eos=False), TimeoutError(), completion("cd", eos=False), completion("ef", eos=False)]
+    engine = ScriptedEngine(lambda call: answers.pop(0))
+    executor = LegacyExecutor("old", generate, EnvConfig())
+    trajectory = await executor.execute("Q", "{}", SamplingParams(max_tokens=8), 20, FakeTokenizer(), engine)
+    assert "".join(map(chr, trajectory.segments[0].token_ids)) == "Qcd>ef"
+
+
 async def test_none_is_tried_again_and_not_for_ever():
     async def never(url, headers, idx, request, tokenizer, use_reward=True):
         calls.append(request)

@@ -8,7 +8,7 @@ import pytest
 
 from openrlhf.config.env import EnvConfig
 from openrlhf.env.task_rewards import TaskRewards
-from openrlhf.rollout.environments import Environments
+from openrlhf.rollout.environments import Environments, LimitedEngine
 from openrlhf.rollout.generator import RolloutGenerator
 from openrlhf.rollout.single_turn import SingleTurnExecutor
 from openrlhf.types import Prompt, RewardOutcome, SamplingParams, Status, Trajectory
@@ -42,7 +42,7 @@ class Counting(SingleTurnExecutor):
         self.closed += 1
 
 
-def generator(executor: Counting, engine: ScriptedEngine, **limits: int) -> tuple[RolloutGenerator, list[str]]:
+def generator(executor: Counting, engine: ScriptedEngine, **limits: float) -> tuple[RolloutGenerator, list[str]]:
     made: list[str] = []
 
     def make(name: str) -> Counting:
@@ -84,6 +84,38 @@ async def test_episodes_and_generations_are_bounded_for_the_whole_process():
     engine.most_at_once = 0
     await run(runner, PLAIN, n=6)
     assert engine.most_at_once == 6  # single responses are no episodes
+
+
+async def test_the_time_of_a_generation_begins_with_its_place(monkeypatch):
+    clocks, timeout = [], asyncio.timeout
+    monkeypatch.setattr(asyncio, "timeout", lambda seconds: clocks.append(seconds) or timeout(seconds))
+    answers = asyncio.Queue()
+
+    class Slow(ScriptedEngine):
+        async def generate(self, *args, **kwargs):
+            return await answers.get()
+
+    engine = LimitedEngine(Slow(lambda call: None), most=1, timeout_s=60)
+    first, second = (asyncio.create_task(engine.generate([1], SamplingParams(max_tokens=8))) for _ in range(2))
+    await asyncio.sleep(0.01)
+    assert clocks == [60]  # the second waits for its place, and no clock runs for it
+    answers.put_nowait(completion("x"))
+    await first
+    await asyncio.sleep(0.01)
+    assert clocks == [60, 60]
+    answers.put_nowait(completion("x"))
+    await second
+
+
+async def test_an_episode_hears_that_a_generation_took_too_long():
+    class Hanging(ScriptedEngine):
+        async def generate(self, *args, **kwargs):
+            await asyncio.sleep(60)
+
+    runner, _ = generator(Counting(), Hanging(lambda call: None), generation_timeout=0.01)
+    (rollout,) = await run(runner, THERE)
+    assert (rollout.outcome.status, rollout.segments) == (Status.UNGRADED, ())
+    assert "environment there raised TimeoutError" in rollout.outcome.reason
 
 
 async def test_an_environment_that_raises_leaves_its_sample_without_a_verdict():

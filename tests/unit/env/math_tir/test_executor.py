@@ -236,18 +236,6 @@ async def test_an_aborted_or_late_generation_is_sampled_again_and_nothing_is_for
     assert engine.calls[2] == engine.calls[3] == engine.calls[4]
 
 
-async def test_a_generation_that_hangs_is_late():
-    class Hanging(ScriptedEngine):
-        async def generate(self, *args: object, **kwargs: object) -> Completion:
-            if not self.calls:
-                self.calls.append(EngineCall([], SamplingParams(), None))
-                await asyncio.sleep(60)
-            return completion("42")
-
-    trajectory, _ = await play(Hanging(lambda call: completion("")), request_timeout=0.01)
-    assert texts(trajectory)[1] == "42<eos>"
-
-
 async def test_repeats_are_bounded_over_the_whole_episode():
     aborted = completion("", eos=False, finish_reason="aborted")
     engine = saying(*ROUND, aborted, aborted, aborted, aborted)
