@@ -28,10 +28,10 @@ class PromptState(StrEnum):
     DRAWN = "drawn"  # taken from the loader, waiting to be generated
     IN_FLIGHT = "in_flight"  # being generated
     BUFFERED = "buffered"  # rollouts complete, waiting for the training step
-    TRAINED = "trained"  # went into an optimiser step
+    TRAINED = "trained"  # a token of its samples was in the loss of an optimiser step
     FILTERED = "filtered"  # refused by a filter
     STALE = "stale"  # waited longer than the buffer allows; may be drawn again
-    FAILED = "failed"  # no usable rollout
+    FAILED = "failed"  # no verdict, or no token to train on
 
 
 _LEGAL: dict[PromptState, frozenset[PromptState]] = {

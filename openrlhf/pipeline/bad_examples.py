@@ -59,7 +59,8 @@ def leave(job: Job, experience: Experience) -> bool:
         experience.loss_mask = token_masks(experience, job.config.algo.bad_examples.advantage_mask).trained
     if experience.loss_mask.any():
         return True
-    logger.warning("step %d: no token is left to train on: all samples are bad examples", job.step + 1)
+    why = ": all samples are bad examples" if experience.bad_examples is not None else ""
+    logger.warning("step %d: no token is left to train on%s", job.step + 1, why)
     return False
 
 

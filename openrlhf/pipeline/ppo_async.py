@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from openrlhf.pipeline import stages
 from openrlhf.pipeline.checkpoint import saving
 from openrlhf.pipeline.evaluate import Evaluations
+from openrlhf.pipeline.fate import fates
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.report import StepReport, write_down
 from openrlhf.pipeline.sampler import Sampler
@@ -34,7 +35,7 @@ def train(job: Job, waiting: Sequence[Waiting] = ()) -> None:
             experience = stages.make_experience(job, kept, report)
             with checkpoints.updating():
                 stages.learn(job, experience, report)
-                sampler.settle(batch.taken, kept)
+                sampler.settle(batch.taken, fates(report.groups, kept, experience))
                 write_down(job, kept, experience, report)
             checkpoints.after_step(evaluations.after_step())
         checkpoints.after_step(evaluations.at_end())

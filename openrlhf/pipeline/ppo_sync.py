@@ -26,7 +26,7 @@ def train(job: Job) -> None:
             experience = stages.make_experience(job, kept, report)
             with checkpoints.updating():
                 stages.learn(job, experience, report)
-                stages.settle(job, kept, report)
+                stages.settle(job, kept, experience, report)
                 write_down(job, kept, experience, report)
             checkpoints.after_step(evaluations.after_step())
         checkpoints.after_step(evaluations.at_end())

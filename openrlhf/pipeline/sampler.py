@@ -15,7 +15,7 @@ One lock guards the books: loader, ledger, buffer. Only this thread calls the en
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from openrlhf.cluster.specs import GroupRequest
@@ -23,13 +23,14 @@ from openrlhf.data.ledger import PromptState
 from openrlhf.pipeline.clock import IdleClock
 from openrlhf.pipeline.collect import take_group
 from openrlhf.pipeline.evaluate import EvaluationInFlight
+from openrlhf.pipeline.fate import refused
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.snapshot import Snapshot
 from openrlhf.pipeline.stages import group_requests, training_params
 from openrlhf.pipeline.weights import revive
 from openrlhf.pipeline.work_buffer import Batch, Waiting, WorkBuffer, staleness_metrics
 from openrlhf.rl.filtering import apply_dynamic_filter
-from openrlhf.types import Prompt, RolloutGroup, Status
+from openrlhf.types import Prompt, RolloutGroup
 
 _POLL = 0.2  # seconds that the thread looks at the engines before it looks at the books again
 
@@ -88,13 +89,11 @@ class Sampler:
             self._books.notify_all()
         return Batch(taken, dropped, metrics)
 
-    def settle(self, taken: Sequence[Waiting], kept: Sequence[RolloutGroup]) -> None:
-        """The taken groups are done with: trained on if kept, else failed."""
-        trained = {group.group_id for group in kept}
+    def settle(self, taken: Sequence[Waiting], fates: Mapping[str, PromptState]) -> None:
+        """The taken groups are done with; their fates by group id."""
         with self._books:
             for waiting in taken:
-                state = PromptState.TRAINED if waiting.group.group_id in trained else PromptState.FAILED
-                self._move(waiting.episode, waiting.prompt_id, state)
+                self._move(waiting.episode, waiting.prompt_id, fates[waiting.group.group_id])
 
     def evaluate(self, requests: Sequence[GroupRequest]) -> list[RolloutGroup]:
         """Run requests beside the training samples; groups in the order of the requests."""
@@ -176,8 +175,7 @@ class Sampler:
             self._move(episode, prompt.prompt_id, PromptState.BUFFERED)
             self._buffer.put(Waiting(group, episode))
             return
-        no_verdict = any(rollout.outcome.status is Status.UNGRADED for rollout in group.rollouts)
-        self._move(episode, prompt.prompt_id, PromptState.FAILED if no_verdict else PromptState.FILTERED)
+        self._move(episode, prompt.prompt_id, refused(group))
         self._dropped.append(group)
 
     # Whoever calls one of the following holds the lock.

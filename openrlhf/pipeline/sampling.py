@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from openrlhf.cluster.specs import GroupRequest
 from openrlhf.data.ledger import PromptState
 from openrlhf.pipeline.collect import next_group
+from openrlhf.pipeline.fate import refused
 from openrlhf.pipeline.job import Job
 from openrlhf.rl.filtering import apply_dynamic_filter
-from openrlhf.types import Prompt, RolloutGroup, Status
+from openrlhf.types import Prompt, RolloutGroup
 
 Ask = Callable[[Sequence[Prompt]], list[GroupRequest]]
 
@@ -69,7 +70,5 @@ def _take(job: Job, everything: bool) -> Iterator[RolloutGroup]:
 def _settle(job: Job, group: RolloutGroup) -> bool:
     """Whether the filter keeps a group; its prompt is buffered, filtered or failed from now on."""
     kept = bool(apply_dynamic_filter([group], job.config.algo.dynamic_filtering_range).kept)
-    no_verdict = any(rollout.outcome.status is Status.UNGRADED for rollout in group.rollouts)
-    state = PromptState.BUFFERED if kept else PromptState.FAILED if no_verdict else PromptState.FILTERED
-    move(job, [group.rollouts[0].prompt], state)
+    move(job, [group.rollouts[0].prompt], PromptState.BUFFERED if kept else refused(group))
     return kept

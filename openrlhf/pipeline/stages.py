@@ -12,6 +12,7 @@ from openrlhf.data.ledger import PromptState
 from openrlhf.pipeline import bad_examples
 from openrlhf.pipeline.batching import MicroBatchLimit, dispatch
 from openrlhf.pipeline.collect import next_group
+from openrlhf.pipeline.fate import fates
 from openrlhf.pipeline.grading import grade
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.length import response_limit
@@ -207,14 +208,14 @@ def sync(job: Job, report: StepReport) -> None:
         push(job)
 
 
-def settle(job: Job, kept: Sequence[RolloutGroup], report: StepReport) -> None:
+def settle(job: Job, kept: Sequence[RolloutGroup], experience: Experience | None, report: StepReport) -> None:
     """Tell the ledger what became of the step's prompts."""
-    kept_ids = {group.group_id for group in kept}
-    dropped = [group.rollouts[0].prompt for group in report.groups if group.group_id not in kept_ids]
-    # What dynamic filtering drops is settled when it drops it.
-    failed = [p for p in dropped if job.ledger.state(job.loader.episode, p.prompt_id) is PromptState.BUFFERED]
-    move(job, [group.rollouts[0].prompt for group in kept], PromptState.TRAINED)
-    move(job, failed, PromptState.FAILED)
+    settled = fates(report.groups, kept, experience)
+    for group in report.groups:
+        prompt = group.rollouts[0].prompt
+        # What dynamic filtering drops is settled when it drops it.
+        if job.ledger.state(job.loader.episode, prompt.prompt_id) is PromptState.BUFFERED:
+            move(job, [prompt], settled[group.group_id])
 
 
 def export(job: Job, folder: Path) -> None:

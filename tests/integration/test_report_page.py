@@ -222,7 +222,7 @@ def test_broken_and_missing_data_cost_only_themselves(browser, tmp_path):
     show(browser, tmp_path, run, nothing, one)
     assert texts(browser, ".note") == [
         "broken: metrics.jsonl: 2 lines could not be read",
-        "broken: step_000001.jsonl: 1 of 4 samples are incomplete",
+        "broken: step_000001.jsonl.gz: 1 of 4 samples are incomplete",
     ]
     assert " ".join(texts(browser, "#summary tr")[2].split()) == "nothing 0 0 s -"
     counts = [
