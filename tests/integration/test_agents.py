@@ -8,7 +8,7 @@ from openrlhf.track.rollout_file import stored_samples
 from tests.integration.training import Inputs, rows, train, write_inputs
 from tests.models import make_tiny_llama
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(600)]
 
 TWO_TURNS = """
 from openrlhf.utils.agent import AgentInstanceBase, MultiTurnAgentExecutor
@@ -63,7 +63,7 @@ def stored(output: Path) -> list[dict]:
     return list(stored_samples(output / "rollouts"))
 
 
-@pytest.mark.parametrize("agent", [TWO_TURNS, pytest.param(OVER_HTTP, marks=pytest.mark.slow)], ids=["turns", "http"])
+@pytest.mark.parametrize("agent", [TWO_TURNS, OVER_HTTP], ids=["turns", "http"])
 def test_an_agents_episodes_are_trained_on(inputs, tmp_path, agent):
     (tmp_path / "agent.py").write_text(agent)
     output = tmp_path / "run"

@@ -5,7 +5,7 @@ import pytest
 from tests.integration.training import rows, train, write_inputs
 from tests.models import make_tiny_llama
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(600)]
 
 # Answers after 0.05 to 0.35 s, by the length of the reply, as an environment would.
 REWARD = """

@@ -9,7 +9,7 @@ from tests.integration.test_tir_launch import CHAIN
 from tests.integration.toy import make_talker
 from tests.integration.training import ROOT, marked_environment, start, wait_until_gone
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(600)]
 
 REWARD = """
 def reward_func(queries, prompts, labels):

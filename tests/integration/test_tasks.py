@@ -10,7 +10,7 @@ from openrlhf.track.rollout_file import read_samples
 from tests.integration.toy import make_talker
 from tests.integration.training import rows, train, write_inputs
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PUZZLE = {"uuid": "a", "data_source": "reasoning_gym/chain_sum", "gold_ans": "3", "metadata": {"expression": "1 + 2"}}
 KNIGHTS = {"uuid": "b", "task": "kk", "gold_ans": "Ann is a knight and Bob is a knave."}

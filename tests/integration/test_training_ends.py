@@ -141,6 +141,7 @@ def test_a_reward_function_that_raises_ends_the_run(inputs, tmp_path):
     assert len(rows(tmp_path / "run")) == (1 if "graded one" in run.stdout else 0)
 
 
+@pytest.mark.slow
 def test_a_reward_server_that_is_down_ends_the_run_where_asked(inputs, tmp_path):
     address = f"http://127.0.0.1:{free_ports(1)[0]}/get_reward"
     run = train(inputs.flags(tmp_path / "run", reward__remote_url=address, reward__ungraded="abort"), tmp_path / "log")

@@ -92,6 +92,7 @@ def test_pictures_and_text_on_two_processes(folder, tmp_path):
     assert (tmp_path / "run" / "processor_config.json").is_file()
 
 
+@pytest.mark.slow
 def test_a_second_look(folder, tmp_path):
     prompts = write(folder / "few.jsonl", lines(folder / "train.jsonl")[:8])
     flags = inputs(folder, prompts).flags(
