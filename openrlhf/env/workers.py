@@ -4,18 +4,21 @@ import atexit
 import json
 import os
 import queue
+import struct
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from socket import socketpair
+from socket import SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET, socket, socketpair
 
 from openrlhf.env import fork_server
 
 START_TIMEOUT_S = 120.0  # importing sympy on a busy machine
 REPLY_GRACE_S = 10.0  # beyond the wall limit, which the worker itself keeps
+STUCK_S = 30.0  # in which a worker takes a part of a long request, or goes when it is killed
 
 
 class WorkerGone(RuntimeError):
@@ -44,6 +47,7 @@ class _Process:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C at the terminal is for the training process, which then ends us
             )
+        _bound(ours, STUCK_S)
         self._connection = Connection(ours.detach())
         self.pid = self._process.pid
         try:
@@ -58,12 +62,13 @@ class _Process:
         try:
             self._connection.send_bytes(json.dumps(request).encode())
         except OSError as error:
-            raise WorkerGone(f"{self._what}: worker {self.pid} is gone: {error}") from error
+            raise WorkerGone(f"{self._what}: worker {self.pid} takes no request: {error}") from error
         return self._receive(timeout_s)
 
     def end(self) -> None:
         self._process.kill()
-        self._process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(STUCK_S)
         self._connection.close()
 
     def _receive(self, timeout_s: float) -> str:
@@ -73,6 +78,13 @@ class _Process:
             return str(json.loads(self._connection.recv_bytes()))
         except (EOFError, OSError) as error:
             raise WorkerGone(f"{self._what}: worker {self.pid} died") from error
+
+
+def _bound(ours: socket, seconds: float) -> None:
+    """Let a read or write that makes no progress for so long fail: a worker that hangs does not empty its socket."""
+    span = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+    for option in (SO_SNDTIMEO, SO_RCVTIMEO):
+        ours.setsockopt(SOL_SOCKET, option, span)
 
 
 class WorkerPool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3] / "openrlhf"
-WAITING = sorted([*(ROOT / "cluster").glob("*.py"), *(ROOT / "pipeline").glob("*.py")])
+WAITING = sorted(path for room in ("cluster", "pipeline", "env") for path in (ROOT / room).rglob("*.py"))
 # Calls that block until somebody else has done something, and the argument that bounds them.
 BLOCKING = {"ray.get": "timeout", "ray.wait": "timeout", ".join": "timeout", ".wait": None, ".result": "timeout"}
 
@@ -28,7 +28,7 @@ def unbounded(source: str) -> Iterator[str]:
             yield f"{node.lineno}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("path", WAITING, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", WAITING, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_wait_has_a_limit(path):
     assert list(unbounded(path.read_text(encoding="utf-8"))) == []
 
