@@ -65,6 +65,13 @@ def task(tmp_path_factory) -> Inputs:
 
 
 def learn(task: Inputs, folder: Path, **changes: object) -> tuple[float, float]:
+    """Run, and return the held-out scores before and after; they are kept."""
+    before, after = scores_of_run(task, folder, **changes)
+    keep_scores(folder, before, after)
+    return before, after
+
+
+def scores_of_run(task: Inputs, folder: Path, **changes: object) -> tuple[float, float]:
     """Run, and return the held-out scores before and after."""
     flags = task.flags(folder / "run", **SIZES | {"eval__dataset": task.folder / "held_out.jsonl"} | changes)
     with marked_environment() as environment:
@@ -72,7 +79,6 @@ def learn(task: Inputs, folder: Path, **changes: object) -> tuple[float, float]:
         assert run.wait(RUN_SECONDS) == 0, run.stderr[-4000:] + run.stdout[-2000:]
     scores = [row["eval_default_pass1"] for row in rows(folder / "run") if "eval_default_pass1" in row]
     assert len(scores) == 2
-    keep_scores(folder, *scores)
     return scores[0], scores[1]
 
 
