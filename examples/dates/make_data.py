@@ -6,7 +6,6 @@ The prompt is plain text with one solved line before the question. No date stand
 """
 
 import datetime
-import json
 import random
 import sys
 from pathlib import Path
@@ -39,8 +38,7 @@ def make_rows() -> tuple[list[dict], list[dict]]:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in zip(("train.jsonl", "test.jsonl"), make_rows(), strict=True):
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        print(f"{folder / name}: {len(rows)} rows")
+    sys.path.append(str(Path(__file__).resolve().parents[1]))  # the folder of all examples
+    from data_files import chosen_folder, write_splits
+
+    write_splits(chosen_folder(DEFAULT_FOLDER), *make_rows())

@@ -50,9 +50,7 @@ def make_rows(size: int, seed: int) -> list[dict]:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, size, seed in (("train.jsonl", NUM_TRAIN, 1), ("test.jsonl", NUM_TEST, 2)):
-        rows = make_rows(size, seed)
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        print(f"{folder / name}: {len(rows)} rows")
+    sys.path.append(str(Path(__file__).resolve().parents[1]))  # the folder of all examples
+    from data_files import chosen_folder, write_splits
+
+    write_splits(chosen_folder(DEFAULT_FOLDER), make_rows(NUM_TRAIN, 1), make_rows(NUM_TEST, 2))

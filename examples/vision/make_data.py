@@ -5,7 +5,6 @@
 Two tasks are mixed: naming the colour of a square, and counting discs; both have one word as their answer.
 """
 
-import json
 import random
 import sys
 from pathlib import Path
@@ -46,7 +45,8 @@ def make_rows(folder: Path, tasks: tuple[str, ...] = tuple(QUESTIONS), seed: int
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_FOLDER
-    for name, rows in zip(("train.jsonl", "test.jsonl"), make_rows(target), strict=True):
-        (target / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        print(f"{target / name}: {len(rows)} rows")
+    sys.path.append(str(Path(__file__).resolve().parents[1]))  # the folder of all examples
+    from data_files import chosen_folder, write_splits
+
+    folder = chosen_folder(DEFAULT_FOLDER)
+    write_splits(folder, *make_rows(folder))
