@@ -93,8 +93,14 @@ def resolve_batches(draft: Draft) -> None:
 
 
 def resolve_pipeline(draft: Draft) -> None:
-    """What does not go together with asynchronous training."""
+    """What does not go together with asynchronous training, or with a run that is to be repeated bit for bit."""
     config = draft.config
+    if config.train.full_determinism_enable and config.vllm.enable_prefix_caching:
+        draft.warn(
+            "--vllm.enable_prefix_caching is switched off: with --train.full_determinism_enable an engine that is "
+            "replaced, or a resumed run, would begin with an empty cache and sample other tokens"
+        )
+        draft.set("vllm.enable_prefix_caching", False)
     if not config.train.async_enable:
         if config.train.partial_rollout_enable:
             draft.problem(

@@ -390,6 +390,15 @@ def test_the_states_of_muon_stay_on_the_gpu(problems):
     assert line.startswith("--ds.enable_sleep")
 
 
+def test_a_run_that_is_to_be_repeated_reuses_no_prefix(resolved):
+    """What lies in a cache is lost with its engine, and keys from there differ from new ones in their last bits."""
+    caching = {"vllm.enable_prefix_caching": True}
+    found = resolved(caching | {"train.full_determinism_enable": True})
+    assert not found.config.vllm.enable_prefix_caching
+    assert any(line.startswith("--vllm.enable_prefix_caching is switched off") for line in found.warnings)
+    assert resolved(caching).config.vllm.enable_prefix_caching
+
+
 def test_partial_rollouts_are_asynchronous_and_reuse_no_prefix(problems, resolved):
     partial = {"train.partial_rollout_enable": True}
     (line,) = problems(partial)
