@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 # The unit tests in two halves of about the same length, each in one process: two workers would both collect all.
-HALF := tests/unit/rl tests/unit/train tests/unit/models tests/unit/pipeline tests/unit/reward tests/unit/cluster
+HALF := $(addprefix tests/unit/,rl train models pipeline reward cluster rollout data track)
 OTHER_HALF := tests/unit $(HALF:%=--ignore=%)
 
 .PHONY: help setup quickstart test test-engines test-others test-all check lint types unit unit-half unit-other-half docs-check docs bench soak clean
