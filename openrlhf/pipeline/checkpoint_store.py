@@ -88,6 +88,7 @@ class CheckpointStore:
             if final.exists():  # the run went back to an earlier step and came here again
                 shutil.rmtree(final)
             hidden.rename(final)
+            _sync(self.root)  # the new name is on the disk before an older checkpoint leaves it
             self._rotate()
             self._link()
         except OSError as error:
@@ -158,8 +159,12 @@ def _size(folder: Path) -> int:
 def _flush(folder: Path) -> None:
     """Wait until everything below the folder is on the disk, names included."""
     for path in (*folder.rglob("*"), folder):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

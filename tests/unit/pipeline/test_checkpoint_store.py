@@ -1,5 +1,7 @@
 """Checkpoints on disk: whole or absent, rotated without losing the newest or the best."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,27 @@ def test_a_full_disk_is_one_line_that_says_what_is_left(tmp_path):
     with pytest.raises(CheckpointError, match=r"step 5 .*No space left.*the checkpoint of step 4 is kept"):
         save(store, 5, error=OSError(28, "No space left on device"))
     assert store.latest().step == 4
+
+
+def test_an_older_one_goes_when_the_newer_one_is_on_the_disk_with_its_name(tmp_path, monkeypatch):
+    store, events = CheckpointStore(tmp_path, 1, float("inf")), []
+    save(store, 1)
+    synced, removed = os.fsync, shutil.rmtree
+
+    def fsync(handle):
+        events.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+        synced(handle)
+
+    def rmtree(path, **options):
+        events.append(f"remove {path.name}")
+        removed(path, **options)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    save(store, 2)
+    hidden = ".writing_global_step2"
+    assert sorted(events[:3]) == sorted(["weights", "checkpoint.json", hidden])
+    assert events[3:5] == [tmp_path.name, "remove global_step1"]
 
 
 def test_rotation_by_number_spares_the_newest_and_the_best(tmp_path):
