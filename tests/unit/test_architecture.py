@@ -110,7 +110,9 @@ def packages_of(path: Path) -> set[str]:
 
 def test_a_heavy_package_is_imported_only_behind_its_door():
     named = [(path, package) for path in MODULES for package in sorted(packages_of(path) & set(DOORS))]
-    offences = [f"{name_of(path)}: {package}" for path, package in named if not name_of(path).startswith(DOORS[package])]
+    offences = [
+        f"{name_of(path)}: {package}" for path, package in named if not name_of(path).startswith(DOORS[package])
+    ]
     assert offences == []
 
 
