@@ -237,6 +237,10 @@ def test_stored_samples_carry_their_advantages(rig):
     # Rewards 0, 1, 0, 1 around a mean of 0.5; normalised over the batch they are -1 and 1.
     assert {row["reward"]: max(row["segments"][0]["advantages"], key=abs) for row in rows} == {0.0: -1.0, 1.0: 1.0}
     assert all(row["shaped_reward"] == row["reward"] for row in rows)
+    named = {"step", "group_id", "sample_id", "prompt_id", "reward", "score", "extra_logs", "shaped_reward", "status"}
+    assert all(named <= row.keys() for row in rows)
+    per_token = {"token_ids", "action_mask", "loss_mask", "logprobs", "policy_versions", "advantages", "train_logprobs"}
+    assert all({len(row["segments"][0][name]) for name in per_token} == {5} for row in rows)
     # The only optimiser step has computed the trainer's log-probabilities: -2 for every token that was sampled.
     for row in rows:
         (segment,) = row["segments"]
