@@ -2,6 +2,9 @@
 
     python3 benchmarks/agent_episodes.py [--model .models/SmolLM2-135M-Instruct --episodes 256 --turns 2]
 
+Without `--model` a random Llama of two layers samples: an engine that costs next to nothing, beside which whatever the
+episodes cost shows most.
+
 First a rough environment: it answers after random delays, and some of its episodes raise, hang, or give no reward. Each
 sample must end as it was meant to, with no other episode's text in it. Then a fast environment: its tokens per second
 beside those of the same requests sent to the engine directly, turn after turn, which is what the engine can do.
@@ -12,13 +15,17 @@ import asyncio
 import os
 import random
 import re
+import statistics
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from support.machine import MODEL, Setting, choose_setting, prepare_model, print_header
+from support import small_run
+from support.machine import Setting, choose_setting, prepare_model, print_header
 from support.rounds import Turn, report, take_turns
 
 from openrlhf.types import Prompt, Rollout, SamplingParams
@@ -101,22 +108,23 @@ def faults_of(plan: Plan, rollout: Rollout, tokenizer: Any, turns: int) -> list[
 class Arena:
     """One engine, and episodes on it."""
 
-    def __init__(self, arguments: argparse.Namespace, setting: Setting) -> None:
+    def __init__(self, model: str, arguments: argparse.Namespace, setting: Setting) -> None:
         from openrlhf.config.rollout import VllmConfig
         from openrlhf.models.tokenizer import load_tokenizer
         from openrlhf.rollout.vllm.args import VllmEngineArgs
         from openrlhf.rollout.vllm.engine import VllmEngine
 
         self._arguments = arguments
-        self.tokenizer = load_tokenizer(arguments.model)
+        self.tokenizer = load_tokenizer(model)
         config = VllmConfig(dtype=setting.dtype, enforce_eager=True, max_num_seqs=arguments.episodes)
-        self._engine = VllmEngine(VllmEngineArgs(arguments.model, config, setting.device, self.max_length))
-        self._loop = asyncio.new_event_loop()
-        self._loop.run_until_complete(self._engine.start())
+        self._engine = VllmEngine(VllmEngineArgs(model, config, setting.device, self.max_length))
+        self._loop = asyncio.Runner()
+        self._loop.run(self._engine.start())
 
     @property
     def max_length(self) -> int:
-        return 64 + self._arguments.turns * (self._arguments.max_new_tokens + 16)
+        """A prompt or feedback has at most as many tokens as characters."""
+        return 80 + self._arguments.turns * (self._arguments.max_new_tokens + 16)
 
     def close(self) -> None:
         self._engine.shutdown()
@@ -138,7 +146,7 @@ class Arena:
             results = await asyncio.gather(*groups)
             return [result.group.rollouts[0] for result in results]
 
-        return self._loop.run_until_complete(run())
+        return self._loop.run(run())
 
     def ask_directly(self, plans: Sequence[Plan], round_: int) -> int:
         """The same requests without any agent, each episode's one after the other; returns the sampled tokens."""
@@ -156,7 +164,7 @@ class Arena:
         async def run() -> int:
             return sum(await asyncio.gather(*map(episode, prompts, feedback)))
 
-        return self._loop.run_until_complete(run())
+        return self._loop.run(run())
 
     def _ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -187,45 +195,55 @@ def check_rough(arena: Arena, arguments: argparse.Namespace) -> None:
 
 
 def compare_fast(arena: Arena, arguments: argparse.Namespace) -> None:
-    """Tokens per second of episodes beside those of the engine."""
+    """Tokens per second of episodes beside those of the engine, and the CPU time of this process, which bears a busy
+    machine better."""
     plans = [Plan(number, "graded", (0.0,) * (arguments.turns + 1)) for number in range(arguments.episodes)]
     fast = rough_environment(plans, arguments.turns)
+    cpu_seconds: dict[str, list[float]] = {"engine": [], "episodes": []}
 
-    def engine(round_: int) -> Turn:
-        start = time.perf_counter()
-        tokens = arena.ask_directly(plans, 2 * round_ + 1)
+    def timed(name: str, play: Callable[[], int]) -> Turn:
+        start, used = time.perf_counter(), time.process_time()
+        tokens = play()
+        cpu_seconds[name].append(time.process_time() - used)
         return Turn(tokens, time.perf_counter() - start)
 
+    def engine(round_: int) -> Turn:
+        return timed("engine", lambda: arena.ask_directly(plans, 2 * round_ + 1))
+
     def agent(round_: int) -> Turn:
-        start = time.perf_counter()
-        rollouts = arena.play(fast, plans, 2 * round_ + 2)
-        return Turn(sum(rollout.num_actions for rollout in rollouts), time.perf_counter() - start)
+        return timed("episodes", lambda: sum(one.num_actions for one in arena.play(fast, plans, 2 * round_ + 2)))
 
     report(take_turns({"engine": engine, "episodes": agent}, arguments.rounds), {"episodes": TARGET})
+    calls = arguments.episodes * arguments.turns
+    shown = (f"{name} {statistics.median(used[1:]) / calls * 1e3:.2f} ms" for name, used in cpu_seconds.items())
+    print("CPU time of this process, the engine's core aside, for each turn of an episode:", ", ".join(shown))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default=str(MODEL))
+    parser.add_argument("--model", help="default: a random Llama of two layers")
     parser.add_argument("--dtype", choices=["bf16", "fp32"], help="default: what suits the machine")
     parser.add_argument("--episodes", type=int, default=256)
     parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--max_new_tokens", type=int, default=16, help="of each turn, always used up")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--max_new_tokens", type=int, default=8, help="of each turn, always used up")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0, help="of the rough environment")
     arguments = parser.parse_args()
     from openrlhf.rollout.vllm.environment import engine_environment
 
     setting = choose_setting(arguments.dtype)
     os.environ.update(engine_environment(setting.device, threads=len(os.sched_getaffinity(0))))
-    prepare_model(arguments.model)
-    print_header("episodes of an agent", arguments.model, setting)
-    arena = Arena(arguments, setting)
-    try:
-        check_rough(arena, arguments)
-        compare_fast(arena, arguments)
-    finally:
-        arena.close()
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.model is None:
+            small_run.make_model(Path(folder) / "random-llama")
+        model = str(Path(folder) / "random-llama") if arguments.model is None else prepare_model(arguments.model)
+        print_header("episodes of an agent", model, setting)
+        arena = Arena(model, arguments, setting)
+        try:
+            check_rough(arena, arguments)
+            compare_fast(arena, arguments)
+        finally:
+            arena.close()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python3 examples/tir/make_data.py [folder]
 
-A prompt is plain text: three solved questions, then the question. The label names the environment that runs the episode
+A prompt is plain text: two solved questions, then the question. The label names the environment that runs the episode
 (`env_func`) and the task that grades it (`task`). No question stands in both files.
 """
 
@@ -16,16 +16,17 @@ from pathlib import Path
 DEFAULT_FOLDER = Path("runs/data/tir")
 NUM_TRAIN, NUM_TEST = 384, 32
 
-# Solved questions: (question, program, result). The environment writes result blocks in just the form of `response`.
+# Solved questions: (question, program, result).
 SHOWN = (
     ("What is 12 * 11?", "print(12 * 11)", "132"),
-    ("What is the remainder of 75 divided by 8?", "print(75 % 8)", "3"),
-    ("What is 81 - 37?", "print(81 - 37)", "44"),
+    ("What is the greatest common divisor of 12 and 18?", "import math\nprint(math.gcd(12, 18))", "6"),
 )
 
 
 def response(program: str, result: str) -> str:
-    return f"```python\n{program}\n```\n```output\n{result}\n```\n\n\nThe answer is \\boxed{{{result}}}."
+    """A solution as an episode would have it. The environment ends its block with three line breaks, one token of their
+    own; with a fourth behind them they are the same token here, where all of the text is tokenised at once."""
+    return f"```python\n{program}\n```\n```output\n{result}\n```\n\n\n\nThe answer is \\boxed{{{result}}}."
 
 
 def prompt(question: str) -> str:
@@ -54,8 +55,8 @@ def divisor(rng: random.Random) -> Question:
 
 
 def root(rng: random.Random) -> Question:
-    number = rng.randint(500, 99999)
-    return f"What is the square root of {number}, rounded down?", math.isqrt(number)
+    number = rng.randint(21, 330)
+    return f"What is the square root of {number * number}?", number
 
 
 KINDS: tuple[Callable[[random.Random], Question], ...] = (product, remainder, divisor, root)
@@ -76,8 +77,7 @@ def make_rows() -> tuple[list[dict], list[dict]]:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in zip(("train.jsonl", "test.jsonl"), make_rows(), strict=True):
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        print(f"{folder / name}: {len(rows)} rows")
+    sys.path.append(str(Path(__file__).resolve().parents[1]))  # the folder of all examples
+    from data_files import chosen_folder, write_splits
+
+    write_splits(chosen_folder(DEFAULT_FOLDER), *make_rows())

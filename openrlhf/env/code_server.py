@@ -64,7 +64,9 @@ class ServerRunner:
 
     async def _post(self, url: str, body: dict[str, Any]) -> Any:
         if self._session is None:
-            self._session = aiohttp.ClientSession()
+            # Neither aiohttp's 100 connections nor its 300 s: waiting for one would count as the program's time.
+            connector, no_limit = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=no_limit)
         try:
             async with self._session.post(url, json=body) as response:
                 if response.status != 200:

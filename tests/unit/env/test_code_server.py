@@ -1,5 +1,7 @@
 """The client of SandboxFusion-compatible servers, against a server of the test's own process."""
 
+import asyncio
+import inspect
 import json
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +29,8 @@ class Servers:
             body = await request.json()
             self.asked.append(body)
             given = answer(body)
+            if inspect.isawaitable(given):
+                given = await given
             return given if isinstance(given, web.Response) else web.json_response(given)
 
         app = web.Application()
@@ -99,6 +103,25 @@ async def test_an_answer_that_is_none_is_no_result(servers, answer):
     port = await servers.start(lambda body: answer)
     with pytest.raises(RunnerDown, match="run_code"):
         await ask(port)
+
+
+async def test_as_many_programs_at_once_as_the_tool_lets_through(servers):
+    """aiohttp by itself would open 100 connections and let the others wait."""
+    everybody, arrived = asyncio.Event(), 0
+
+    async def answer() -> dict[str, Any]:
+        nonlocal arrived
+        arrived += 1
+        if arrived == 110:
+            everybody.set()
+        await asyncio.wait_for(everybody.wait(), 20)
+        return ran("Success", "Finished", stdout="1")
+
+    port = await servers.start(lambda body: answer())
+    runner = ServerRunner(EnvConfig.model_validate({"server": "http://127.0.0.1", "code": {"port": port}}))
+    results = await asyncio.gather(*(runner.run("print(1)") for _ in range(110)))
+    assert {result.text for result in results} == {"1"}
+    await runner.close()
 
 
 async def test_nobody_listens():
