@@ -42,9 +42,3 @@ class EngineLost(ClusterError):
     def __str__(self) -> str:
         engine, reason, restarts = self.args
         return f"{engine} is lost, after {restarts} restarts (--vllm.max_restarts): {reason}"
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of a message that is not empty, else the exception's name."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 import ray
 from ray._private.services import canonicalize_bootstrap_address
 
-from openrlhf.cluster.errors import ClusterError, first_line
+from openrlhf.cluster.errors import ClusterError
+from openrlhf.faults import first_line
 
 _LOCAL_OBJECT_STORE_BYTES = 1 << 30  # rollouts and metrics only: weights never pass through the object store
 _CONNECT_SECONDS = 10.0
@@ -82,6 +83,8 @@ def _start_local(device: str, runtime_env: dict[str, dict[str, str]]) -> None:
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # an actor without GPUs keeps its environment as it is
     # Ray's own 15 lets every other program of the machine starve the run. The spelling is Ray's.
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+    # Every actor of ours has an environment of its own, so the workers that Ray starts ahead would stay idle.
+    os.environ["RAY_prestart_worker_first_driver"] = "0"  # noqa: SIM112
     for attempt in range(1, _START_ATTEMPTS + 1):
         try:
             ray.init(

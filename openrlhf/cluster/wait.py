@@ -7,7 +7,8 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
-from openrlhf.cluster.errors import ClusterError, PeerDied, PeerTimeout, first_line
+from openrlhf.cluster.errors import ClusterError, PeerDied, PeerTimeout
+from openrlhf.faults import first_line
 
 _GRACE = 10.0  # seconds in which Ray notices a dead process whose neighbours have felt it already
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openrlhf.data.errors import DataError, first_line
+from openrlhf.data.errors import DataError
 from openrlhf.data.rows import Row, Table
+from openrlhf.faults import first_line
 
 if TYPE_CHECKING:
     import datasets

@@ -11,12 +11,6 @@ class LedgerError(RuntimeError):
     """A prompt was moved in a way that would lose or repeat it. A fault of the caller, never of the data."""
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something, for messages of one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
 def listing(names: Sequence[str], limit: int = 12) -> str:
     """Names for an error message, cut to `limit`: `a, b, c and 4 more`; `nothing` if there are none."""
     shown = ", ".join(names[:limit])

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrlhf.data.arrow_reader import dataset_table
-from openrlhf.data.errors import DataError, first_line, listing
+from openrlhf.data.errors import DataError, listing
 from openrlhf.data.layout import choose_split
 from openrlhf.data.local import READERS
 from openrlhf.data.rows import Table, join
+from openrlhf.faults import first_line
 
 if TYPE_CHECKING:
     import datasets

@@ -7,10 +7,11 @@ from pathlib import Path
 from openrlhf.config.disk import exists, unusable
 from openrlhf.data.arrow_reader import dataset_table, open_saved, read_arrow, read_parquet
 from openrlhf.data.csv_reader import read_csv
-from openrlhf.data.errors import DataError, first_line, listing
+from openrlhf.data.errors import DataError, listing
 from openrlhf.data.json_reader import read_json
 from openrlhf.data.layout import FORMATS, folder_splits, is_saved_to_disk, split_word
 from openrlhf.data.rows import Table, join
+from openrlhf.faults import first_line
 
 Reader = Callable[[Path, Set[str]], Table]
 SplitReader = Callable[[Set[str]], Table]

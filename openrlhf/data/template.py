@@ -4,9 +4,10 @@ import string
 from collections.abc import Callable
 from typing import Any
 
-from openrlhf.data.errors import DataError, first_line
+from openrlhf.data.errors import DataError
 from openrlhf.data.labels import require_encodable
 from openrlhf.data.rows import Row
+from openrlhf.faults import first_line
 from openrlhf.interfaces import ImageTokens
 
 MARK = "<image>"  # an image in a string

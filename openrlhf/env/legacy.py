@@ -25,6 +25,7 @@ from openrlhf.env.label import read_label
 from openrlhf.env.task import FilterSample, TaskSample
 from openrlhf.env.terms.code_use import ERRORS, RUNS
 from openrlhf.env.tools import TaskTools
+from openrlhf.faults import describe, is_ctrl_c
 from openrlhf.interfaces import LLMEngine
 from openrlhf.types import Completion, SamplingParams, Segment, Trajectory
 
@@ -73,18 +74,25 @@ def _reward_arguments(sample: TaskSample) -> dict[str, Any]:
 
 
 def task_filter(name: str, function: Callable[..., Any]) -> Callable[[FilterSample], bool]:
-    """A filter of today's form, `(sample)`, as it is; `(exp, sample, args)` wrapped. EnvError for any other."""
+    """A filter of today's form, `(sample)`, or `(exp, sample, args)`, as one that takes the sample.
+
+    EnvError for any other, and, from the returned function, where the filter raises.
+    """
     count = len(parameters(function))
     if count not in (1, 3):
         raise EnvError(f"filter {name}: takes {count} parameters; expected (sample), or (exp, sample, args)")
-    if count == 1:
-        return lambda sample: bool(function(sample))
 
-    def adapted(sample: FilterSample) -> bool:
+    def ask(sample: FilterSample) -> bool:
         known = None if sample.base_perplexity is None else {"base_ppl": sample.base_perplexity}
-        return bool(function(known, sample, None))
+        arguments: tuple[Any, ...] = (sample,) if count == 1 else (known, sample, None)
+        try:
+            return bool(function(*arguments))
+        except BaseException as error:  # a filter is somebody's code
+            if is_ctrl_c(error):
+                raise
+            raise EnvError(f"filter {name} raised {describe(error)}") from error
 
-    return adapted
+    return ask
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Grades samples by the task that their prompt names."""
 
+import asyncio
 import dataclasses
 import math
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +15,7 @@ from openrlhf.env.reward_config import REWARD_CONFIG, check_task
 from openrlhf.env.task import REWARD, FilterSample, TaskSample
 from openrlhf.env.tools import TaskTools
 from openrlhf.env.verdict import outcome, read_numbers
+from openrlhf.faults import describe, is_ctrl_c
 from openrlhf.types import Prompt, RewardOutcome, Segment, Trajectory
 
 
@@ -42,10 +43,10 @@ class TaskRewards:
             raw = await self._reward(task)(sample, self._tools)
         except EnvError:
             raise
-        except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            reason = f"{type(error).__name__}: {error} at {place.filename}:{place.lineno}"
-            raise EnvError(f"task {task}: its reward raised {reason}") from error
+        except BaseException as error:  # a reward is somebody's code; what is no Exception would end the event loop
+            if is_ctrl_c(error) or _is_cancelled():
+                raise
+            raise EnvError(f"task {task}: its reward raised {describe(error)}") from error
         numbers = read_numbers(raw, task)
         if self._fails(task, sample, numbers):
             failed = outcome(numbers | {REWARD: math.nan}, task)
@@ -89,3 +90,9 @@ def response_tokens(segments: tuple[Segment, ...]) -> int:
         return 0
     actions = segments[-1].action_mask
     return len(actions) - int(actions.argmax()) if actions.any() else 0
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody asked this sample to end; a cancellation that the reward raises by itself is its fault."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

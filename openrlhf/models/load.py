@@ -15,7 +15,8 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from openrlhf.models.errors import ModelError, first_line
+from openrlhf.faults import first_line
+from openrlhf.models.errors import ModelError
 from openrlhf.models.vision.architectures import architecture_of
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}

@@ -4,7 +4,8 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from openrlhf.models.errors import ModelError, first_line
+from openrlhf.faults import first_line
+from openrlhf.models.errors import ModelError
 
 
 def load_tokenizer(path: str, use_fast: bool = True) -> PreTrainedTokenizerBase:

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from openrlhf.config.disk import expanded
+from openrlhf.faults import describe, is_ctrl_c, named
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.normalise import normalise
 from openrlhf.reward.tally import Tally
 from openrlhf.reward.threads import CallFailed, HangingThreadPool
-from openrlhf.reward.user_file import describe, load_module
+from openrlhf.reward.user_file import load_module
 from openrlhf.types import Prompt, RewardOutcome
 
 FUNCTION = "reward_func"
@@ -64,11 +65,10 @@ class PythonReward:
         except CallFailed as failure:
             if isinstance(failure.error, _CoroutineTimeout):
                 return await self._timed_out()
-            if isinstance(failure.error, Exception | SystemExit):
-                what = f"{FUNCTION} in {self.path} raised {describe(failure.error, self.path)}"
-                raise RewardError(what) from failure.error
-            raise failure.error from None  # KeyboardInterrupt
-        return normalise(raw, 1, f"{FUNCTION} in {self.path}", self._tally, bare=True)[0]
+            # A KeyboardInterrupt or a cancellation among it: no signal reaches a thread, so the function raised it.
+            what = f"{FUNCTION} in {self.path} raised {describe(failure.error, self.path)}"
+            raise RewardError(what) from failure.error
+        return self._read(raw)
 
     async def close(self) -> None:
         self._threads.close()
@@ -77,6 +77,17 @@ class PythonReward:
     def stats(self) -> dict[str, int]:
         """Ungraded samples so far, by kind."""
         return self._tally.counts()
+
+    def _read(self, raw: Any) -> RewardOutcome:
+        source = f"{FUNCTION} in {self.path}"
+        try:
+            return normalise(raw, 1, source, self._tally, bare=True)[0]
+        except RewardError:
+            raise
+        except BaseException as error:  # the value may be an object of the file's own, which runs code of its own
+            if is_ctrl_c(error):
+                raise
+            raise RewardError(f"{source}: its return value cannot be read: {named(error)}") from error
 
     def _call(self, query: str, prompt: Prompt) -> Any:
         """In a thread. Fresh lists each time: the function may change them."""

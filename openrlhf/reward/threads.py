@@ -114,5 +114,5 @@ class CallFailed(Exception):
     """The call raised `error`."""
 
     def __init__(self, error: BaseException) -> None:
-        super().__init__(repr(error))
+        super().__init__(type(error).__name__)
         self.error = error

@@ -1,13 +1,13 @@
-"""Loading a Python file that a user wrote, and saying where in it something went wrong."""
+"""Loading a Python file that a user wrote."""
 
 import hashlib
 import importlib.util
 import sys
-import traceback
 from pathlib import Path
 from types import ModuleType
 
 from openrlhf.config.disk import exists, expanded, is_file
+from openrlhf.faults import describe, is_ctrl_c
 from openrlhf.reward.errors import RewardError
 
 
@@ -35,19 +35,9 @@ def load_module(path: Path, kind: str = "reward", failure: type[ValueError] = Re
     sys.modules[name] = module  # dataclasses and pickle look the module up while it runs
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # whatever the file's code raises, SystemExit too, is the file's fault
         del sys.modules[name]
+        if is_ctrl_c(error):
+            raise
         raise failure(f"{kind} file {path}: import failed: {describe(error, path)}") from error
     return module
-
-
-def describe(error: BaseException, path: Path) -> str:
-    """One line: exception type, message, the line of the user's file, and the line that raised if it is elsewhere."""
-    message = " ".join(str(error).split())
-    text = f"{type(error).__name__}: {message[:300]}" if message else type(error).__name__
-    if isinstance(error, SyntaxError):
-        return f"{text} at {error.filename}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename) == path]
-    places = [f"{frame.filename}:{frame.lineno}" for frame in (own[-1:] + frames[-1:])]
-    return " ".join([text, *(["at", " <- ".join(dict.fromkeys(reversed(places)))] if places else [])])

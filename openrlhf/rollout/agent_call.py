@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from openrlhf.faults import is_ctrl_c, named
 from openrlhf.rollout.errors import AgentTimeout
 
 
@@ -13,7 +14,8 @@ async def call_agent(call: Callable[[], Any], timeout_s: float | None, what: str
 
     Raises:
         AgentTimeout: `timeout_s` seconds have passed. The call is cancelled and not waited for: it may refuse.
-        Exception: what the call raised; SystemExit, and a cancellation of the agent's own making, as RuntimeError.
+        Exception: what the call raised; SystemExit, a KeyboardInterrupt or a cancellation of the agent's own making,
+            and the like, as RuntimeError.
 
     The call runs on the engine's event loop: one that blocks instead of awaiting delays everybody and cannot be timed.
     """
@@ -30,9 +32,11 @@ async def call_agent(call: Callable[[], Any], timeout_s: float | None, what: str
     value, error = task.result()
     if isinstance(error, SystemExit):
         raise RuntimeError(f"{what} called exit({error.code!r})") from error
-    if error is not None:
+    if error is None:
+        return value
+    if isinstance(error, Exception) or is_ctrl_c(error):
         raise error
-    return value
+    raise RuntimeError(f"{what} raised {named(error)}") from error  # in a task it would end the event loop
 
 
 async def _boxed(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:

@@ -3,9 +3,8 @@
 import logging
 import traceback
 from collections import Counter
-from pathlib import Path
 
-from openrlhf.reward.user_file import describe
+from openrlhf.faults import describe
 from openrlhf.rollout.errors import AgentReturnError, AgentTimeout
 
 logger = logging.getLogger(__name__)
@@ -22,7 +21,7 @@ class FailureLog:
         frames = traceback.extract_tb(error.__traceback__)
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
         own = isinstance(error, AgentTimeout | AgentReturnError)  # says where and what by itself
-        reason = str(error) if own else f"{where} raised {describe(error, Path(place))}"
+        reason = str(error) if own else f"{where} raised {describe(error)}"
         kind = f"{where}: {type(error).__name__} at {place}"
         self._counts[kind] += 1
         if self._counts[kind] == 1:

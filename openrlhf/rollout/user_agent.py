@@ -4,7 +4,8 @@ import inspect
 from pathlib import Path
 
 from openrlhf.config.disk import expanded
-from openrlhf.reward.user_file import describe, load_module
+from openrlhf.faults import describe, is_ctrl_c
+from openrlhf.reward.user_file import load_module
 from openrlhf.rollout.agent import AgentExecutorBase
 from openrlhf.rollout.errors import AgentError
 from openrlhf.rollout.single_turn import SingleTurnExecutor
@@ -38,5 +39,7 @@ def load_agent(path: str | Path) -> AgentExecutorBase:
         raise AgentError(f"agent file {file}: {CLASS} has no execute()")
     try:
         return kind()  # type: ignore[call-arg]
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # whatever the class raises, SystemExit too, is the file's fault
+        if is_ctrl_c(error):
+            raise
         raise AgentError(f"agent file {file}: {CLASS}() raised {describe(error, file)}") from error

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from transformers import AutoProcessor, PretrainedConfig
 
-from openrlhf.models.errors import ModelError, first_line
+from openrlhf.faults import first_line
+from openrlhf.models.errors import ModelError
 from openrlhf.models.vision.architectures import VisionArchitecture, require_architecture
 from openrlhf.types import EncodedImage
 

@@ -4,7 +4,7 @@ import pytest
 from ray.exceptions import RayActorError, RayTaskError
 
 from openrlhf.cluster import wait
-from openrlhf.cluster.errors import ClusterError, PeerDied, PeerTimeout, first_line
+from openrlhf.cluster.errors import ClusterError, PeerDied, PeerTimeout
 from openrlhf.reward.errors import RewardError
 
 
@@ -80,8 +80,3 @@ def test_a_rank_that_fails_alone_keeps_its_own_error(answers):
     answers["b"] = 1
     with pytest.raises(RuntimeError, match="no kernel for this"):
         wait.gather({"a": "policy rank 0", "b": "policy rank 1"}, "train step", 1)
-
-
-def test_first_line_is_never_empty():
-    assert first_line(ValueError("\n  one\ntwo")) == "one"
-    assert first_line(TimeoutError()) == "TimeoutError"

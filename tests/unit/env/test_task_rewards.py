@@ -1,5 +1,6 @@
 """From a finished sample to its outcome, by the task of its prompt; and what filters say of it."""
 
+import asyncio
 import json
 import math
 
@@ -102,6 +103,49 @@ async def test_a_reward_that_raises_ends_the_run_and_names_the_line(registry):
 
     with pytest.raises(EnvError, match=r"task mine: its reward raised KeyError: 'gold' at .*test_task_rewards\.py:\d+"):
         await score(registry("mine", reward), "abc")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(SystemExit(2), "SystemExit: 2"), (Mute(), "Mute: .its message cannot be shown"), (GeneratorExit(), "Generator")],
+)
+async def test_what_else_a_reward_raises_is_one_line_too(registry, error, said):
+    async def reward(sample, kit):
+        raise error
+
+    with pytest.raises(EnvError, match=f"task mine: its reward raised {said}"):
+        await score(registry("mine", reward), "abc")
+
+
+async def test_a_cancellation_of_its_own_is_the_rewards_fault_and_anothers_is_not(registry):
+    async def own(sample, kit):
+        raise asyncio.CancelledError
+
+    with pytest.raises(EnvError, match="task mine: its reward raised CancelledError"):
+        await score(registry("mine", own), "abc")
+
+    async def slow(sample, kit):
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(score(registry("mine", slow), "abc"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_filter_that_raises_ends_the_run_and_names_the_line(registry):
+    async def reward(sample, kit):
+        return {"rewards": 1.0}
+
+    prompt = registry("mine", reward, reward_fail=lambda sample: 1 / 0)
+    with pytest.raises(EnvError, match=r"filter mine_reward_fail_fn raised ZeroDivisionError: .* at .*\.py:\d+"):
+        await score(prompt, "abc")
 
 
 async def test_the_tasks_own_filter_decides_about_no_verdict(registry):

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import threading
 
 import pytest
 
@@ -45,6 +46,25 @@ async def test_an_agent_cannot_end_the_process():
 
     with pytest.raises(RuntimeError, match=r"Agent\.step called exit\(3\)"):
         await call_agent(leaves, 5, "Agent.step")
+
+
+def test_an_agent_cannot_end_the_event_loop_of_an_engine():
+    """An engine's loop runs beside the main thread, so a KeyboardInterrupt there is no Ctrl-C."""
+
+    async def leaves():
+        raise KeyboardInterrupt
+
+    said = []
+
+    async def episode():
+        with pytest.raises(RuntimeError, match=r"Agent\.step raised KeyboardInterrupt"):
+            await call_agent(leaves, 5, "Agent.step")
+        said.append("goes on")
+
+    engine = threading.Thread(target=lambda: asyncio.run(episode()))
+    engine.start()
+    engine.join(30)
+    assert said == ["goes on"]
 
 
 async def test_an_agent_that_cancels_itself_has_failed():
