@@ -10,6 +10,7 @@ CHECKPOINTS/global_step6/hf/           with ckpt.save_hf: the policy in Hugging 
 
 import json
 import logging
+import math
 import pickle
 import signal
 import threading
@@ -23,7 +24,7 @@ import numpy as np
 from openrlhf.cluster.errors import ClusterError
 from openrlhf.config.run import CkptConfig
 from openrlhf.config.yaml_file import read_yaml, to_yaml
-from openrlhf.pipeline.checkpoint_store import Checkpoint, CheckpointError, CheckpointStore
+from openrlhf.pipeline.checkpoint_store import Checkpoint, CheckpointError, CheckpointStore, Metric
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.same_run import compare
 from openrlhf.pipeline.sleep import model_awake
@@ -94,7 +95,7 @@ class Checkpoints:
         else:
             logger.warning("--ckpt.load_enable goes on after step %d, from %s", latest.step, latest.folder)
 
-    def _save(self, snapshot: Snapshot, metric: float | None) -> None:
+    def _save(self, snapshot: Snapshot, metric: Metric | None) -> None:
         job = self._job
         with job.clock.aside(), self._store.writing(snapshot.state["step"], metric) as folder:
             (folder / "job.json").write_text(json.dumps(snapshot.state, default=_plain))
@@ -123,7 +124,7 @@ class Checkpoints:
     def _is_due(self, step: int) -> bool:
         return self._ckpt.save_steps > 0 and step % self._ckpt.save_steps == 0
 
-    def _metric(self, evaluation: Mapping[str, float]) -> float | None:
+    def _metric(self, evaluation: Mapping[str, float]) -> Metric | None:
         """The metric that `best` means, of this step's evaluation; None: not evaluated, or not wanted."""
         key = self._ckpt.best_metric_key
         if key == "none" or not evaluation:
@@ -132,13 +133,14 @@ class Checkpoints:
             key = min((name for name in evaluation if name.endswith("_pass1")), default="")
         elif key not in evaluation:
             raise CheckpointError(f"--ckpt.best_metric_key {key}: the evaluation has {', '.join(sorted(evaluation))}")
-        return evaluation.get(key)
+        return Metric(key, evaluation[key]) if key in evaluation else None
 
-    def _is_best(self, metric: float | None) -> bool:
+    def _is_best(self, metric: Metric | None) -> bool:
+        """Whether no checkpoint has a higher value of it; one of another metric says nothing about it."""
         if metric is None:
             return False
-        best = self._store.best()
-        return best is None or best.metric is None or metric > best.metric
+        known = [value for found in self._store.all() if (value := found.value(metric.name)) is not None]
+        return metric.value > max(known, default=-math.inf)
 
 
 def store_of(ckpt: CkptConfig) -> CheckpointStore:

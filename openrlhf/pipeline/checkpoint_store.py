@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 _ABOUT = "checkpoint.json"
@@ -27,13 +27,25 @@ class CheckpointError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Metric:
+    """What an evaluation of a checkpoint's very weights gave. Only metrics of one name are compared."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """One complete checkpoint."""
 
     folder: Path
     step: int
-    metric: float | None  # the metric that `best` compares, of these very weights; None: not evaluated
+    metric: Metric | None  # None: not evaluated
     size: int  # bytes
+
+    def value(self, name: str | None) -> float | None:
+        """Of the metric of that name; None: it was not evaluated by it."""
+        return self.metric.value if self.metric is not None and self.metric.name == name else None
 
 
 class CheckpointStore:
@@ -60,9 +72,15 @@ class CheckpointStore:
         """The one with the highest step; None where there is none, or no folder at all."""
         return max(self.all(), key=lambda found: found.step, default=None)
 
+    def metric_name(self) -> str | None:
+        """The metric of the newest evaluated one: where a resumed run is evaluated by another metric than before, that
+        one counts from its first evaluation on. None where none was evaluated."""
+        return next((found.metric.name for found in reversed(self.all()) if found.metric is not None), None)
+
     def best(self) -> Checkpoint | None:
-        """The one with the highest metric, the newer of equals; None where none was evaluated."""
-        rated = [(found.metric, found.step, found) for found in self.all() if found.metric is not None]
+        """The one with the highest value of `metric_name()`, the newer of equals; None where none was evaluated."""
+        name = self.metric_name()
+        rated = [(value, found.step, found) for found in self.all() if (value := found.value(name)) is not None]
         return max(rated, key=lambda entry: entry[:2])[2] if rated else None
 
     def clear(self) -> None:
@@ -71,7 +89,7 @@ class CheckpointStore:
             shutil.rmtree(found.folder)
 
     @contextmanager
-    def writing(self, step: int, metric: float | None) -> Iterator[Path]:
+    def writing(self, step: int, metric: Metric | None) -> Iterator[Path]:
         """Fill the folder that this yields; it becomes the checkpoint of `step` when the block ends without an error.
 
         Raises:
@@ -82,8 +100,7 @@ class CheckpointStore:
             self._clear_unfinished()
             hidden.mkdir(parents=True)
             yield hidden
-            about = {"step": step, "metric": metric, "size": _size(hidden)}
-            (hidden / _ABOUT).write_text(json.dumps(about))
+            (hidden / _ABOUT).write_text(_described(step, metric, _size(hidden)))
             _flush(hidden)
             if final.exists():  # the run went back to an earlier step and came here again
                 shutil.rmtree(final)
@@ -96,7 +113,7 @@ class CheckpointStore:
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
 
-    def rate(self, step: int, metric: float) -> None:
+    def rate(self, step: int, metric: Metric) -> None:
         """The checkpoint of `step` was evaluated after it had been saved; nothing else of it changes.
 
         Raises:
@@ -105,7 +122,7 @@ class CheckpointStore:
         (found,) = (found for found in self.all() if found.step == step)
         fresh = found.folder / f"{_HIDDEN}{_ABOUT}"
         try:
-            fresh.write_text(json.dumps({"step": step, "metric": metric, "size": found.size}))
+            fresh.write_text(_described(step, metric, found.size))
             fresh.replace(found.folder / _ABOUT)
             self._link()
         except OSError as error:
@@ -114,12 +131,14 @@ class CheckpointStore:
     def _rotate(self) -> None:
         """Remove what is too much: never the newest or the best; first those without a metric, then the lowest, then
         the oldest."""
-        kept = self.all()
+        kept, name = self.all(), self.metric_name()
         newest, best = self.latest(), self.best()
-        spare = sorted(
-            (found for found in kept if found not in (newest, best)),
-            key=lambda found: (found.metric is not None, found.metric or 0.0, found.step),
-        )
+
+        def worth(found: Checkpoint) -> tuple[bool, float, int]:
+            value = found.value(name)
+            return value is not None, value or 0.0, found.step
+
+        spare = sorted((found for found in kept if found not in (newest, best)), key=worth)
         for found in spare:
             if len(kept) <= self._max_num and sum(other.size for other in kept) <= self._max_bytes:
                 return
@@ -144,10 +163,15 @@ class CheckpointStore:
         return "there is no earlier one" if latest is None else f"the checkpoint of step {latest.step} is kept"
 
 
+def _described(step: int, metric: Metric | None, size: int) -> str:
+    return json.dumps({"step": step, "metric": None if metric is None else asdict(metric), "size": size})
+
+
 def _read(about: Path) -> Checkpoint:
     try:
         state = json.loads(about.read_text())
-        return Checkpoint(about.parent, int(state["step"]), state["metric"], int(state["size"]))
+        metric = None if state["metric"] is None else Metric(**state["metric"])
+        return Checkpoint(about.parent, int(state["step"]), metric, int(state["size"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{about}: not the description of a checkpoint ({error}); remove its folder") from error
 

@@ -32,6 +32,10 @@ def steps(store: CheckpointStore) -> list[int]:
     return [found.step for found in store.all()]
 
 
+def values(store: CheckpointStore) -> list[tuple[int, float | None]]:
+    return [(found.step, found.metric and found.metric.value) for found in store.all()]
+
+
 def asked(run) -> list[tuple[str, int]]:
     return [(request.group_id, request.prompt.prompt_id) for step in run.engines.requests for request in step]
 
@@ -133,8 +137,17 @@ def test_the_best_evaluation_is_kept_with_its_own_weights(saving_rig, store, mon
     monkeypatch.setattr(evaluate, "evaluate", lambda job, sample: {"eval_default_pass1": next(scores)})
     train(saving_rig({"ckpt.save_steps": 5, "ckpt.max_num": 1, "eval.steps": 1}, prompts=10).job)
     # Saved at 1 (the first is the best so far), 2 (better) and 5 (due); one may stay, but best and newest always do.
-    assert [(found.step, found.metric) for found in store.all()] == [(2, 0.9), (5, 0.8)]
+    assert values(store) == [(2, 0.9), (5, 0.8)]
     assert (store.best().folder / "actor" / "steps").read_text() == "2"
+
+
+def test_another_metric_than_before_has_a_best_of_its_own(saving_rig, store, monkeypatch):
+    """As when a run is resumed with other evaluation prompts."""
+    scores = iter([{"eval_a_pass1": 0.9}, {"eval_b_pass1": 0.1}, {"eval_b_pass1": 0.05}])
+    monkeypatch.setattr(evaluate, "evaluate", lambda job, sample: next(scores))
+    train(saving_rig({"ckpt.save_steps": 5, "eval.steps": 1}, prompts=6).job)
+    assert values(store) == [(1, 0.9), (2, 0.1)]
+    assert store.best().step == 2
 
 
 def test_a_disk_that_is_full_costs_the_checkpoint_and_not_the_run(saving_rig, store, caplog):
@@ -219,13 +232,7 @@ def test_the_last_evaluation_rates_the_checkpoint_that_is_there(saving_rig, stor
     monkeypatch.setattr(evaluate, "evaluate", lambda job, sample: {"eval_default_pass1": next(scores)})
     run = saving_rig({"ckpt.save_steps": 1, "ckpt.max_num": 9, "eval.steps": 2}, prompts=10)
     train(run.job)
-    assert [(found.step, found.metric) for found in store.all()] == [
-        (1, None),
-        (2, 0.5),
-        (3, None),
-        (4, 0.4),
-        (5, 0.9),
-    ]
+    assert values(store) == [(1, None), (2, 0.5), (3, None), (4, 0.4), (5, 0.9)]
     assert store.best().step == 5
     assert (store.root / "best").resolve().name == "global_step5"
     assert [row["step"] for row in run.rows() if "eval_default_pass1" in row] == [2, 4, 5]

@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from openrlhf.pipeline.checkpoint_store import CheckpointError, CheckpointStore
+from openrlhf.pipeline.checkpoint_store import CheckpointError, CheckpointStore, Metric
 
 
 def save(
-    store: CheckpointStore, step: int, metric: float | None = None, size: int = 1000, error: Exception | None = None
+    store: CheckpointStore,
+    step: int,
+    metric: float | None = None,
+    size: int = 1000,
+    error: Exception | None = None,
+    name: str = "eval_default_pass1",
 ) -> None:
     """Save, or fail with `error` when half is written."""
-    with store.writing(step, metric) as folder:
+    with store.writing(step, None if metric is None else Metric(name, metric)) as folder:
         (folder / "weights").write_bytes(b"w" * size)
         if error:
             raise error
@@ -125,7 +130,7 @@ def test_a_newer_one_of_the_same_step_replaces_the_older(tmp_path):
     save(store, 2, metric=0.4, size=20)
     assert steps(store) == [2]
     assert (store.latest().folder / "weights").stat().st_size == 20
-    assert store.latest().metric == 0.4
+    assert store.latest().metric == Metric("eval_default_pass1", 0.4)
 
 
 def test_the_better_of_equals_is_the_newer(tmp_path):
@@ -133,6 +138,17 @@ def test_the_better_of_equals_is_the_newer(tmp_path):
     save(store, 1, metric=0.5)
     save(store, 2, metric=0.5)
     assert store.best().step == 2
+
+
+def test_values_of_two_metrics_are_not_compared_and_the_newer_metric_counts(tmp_path):
+    store = CheckpointStore(tmp_path, 2, float("inf"))
+    save(store, 1, metric=40.0, name="eval_response_length_mean")
+    save(store, 2, metric=0.3)  # the run goes on with another --ckpt.best_metric_key, or other evaluation prompts
+    assert (store.metric_name(), store.best().step) == ("eval_default_pass1", 2)
+    save(store, 3, metric=0.2)
+    assert steps(store) == [2, 3]  # 1 is the best of nothing that counts
+    save(store, 4)
+    assert steps(store) == [2, 4]
 
 
 def test_a_broken_description_is_named(tmp_path):
