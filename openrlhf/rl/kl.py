@@ -95,7 +95,8 @@ class AdaptiveKL:
         return {"coef": self.coef}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.coef = float(state["coef"])
+        """A state of a fixed coefficient, from before the target was set, is empty: then the flag decides."""
+        self.coef = float(state.get("coef", self.coef))
 
 
 def make_kl_controller(kl: KlConfig) -> KLController:

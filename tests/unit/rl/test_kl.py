@@ -86,6 +86,12 @@ def test_adaptive_controller_resumes():
     assert resumed.coef == controller.coef != 0.1
 
 
+def test_a_target_that_a_resumed_run_sets_begins_at_the_flag():
+    resumed = AdaptiveKL(0.1, 2.0, 1000)
+    resumed.load_state_dict(FixedKL(0.5).state_dict())
+    assert resumed.coef == 0.1
+
+
 def test_adaptive_controller_refuses_a_broken_measurement():
     with pytest.raises(FloatingPointError, match="nan"):
         AdaptiveKL(0.1, 2.0, 1000).update(math.nan, 1)
