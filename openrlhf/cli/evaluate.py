@@ -11,22 +11,16 @@ import os
 import sys
 from collections.abc import Sequence
 
-from openrlhf.cli.outcome import ExceptionTypes, run_to_exit_code
-from openrlhf.config.errors import ConfigError
+from openrlhf.cli.outcome import EXIT_REFUSED, ExceptionTypes, read_or_refuse, run_to_exit_code
 from openrlhf.config.evaluate import EvaluateConfig, parse_evaluate
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, check, and evaluate; returns the exit code."""
-    try:
-        command = parse_evaluate(sys.argv[1:] if argv is None else argv, os.environ)
-    except ConfigError as error:
-        for problem in error.problems:
-            print(f"error: {problem}", file=sys.stderr)
-        return 2
-    for warning in command.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    return run_to_exit_code(lambda: _evaluate(command.config), _expected_failures)
+    config = read_or_refuse(lambda: parse_evaluate(sys.argv[1:] if argv is None else argv, os.environ))
+    if config is None:
+        return EXIT_REFUSED
+    return run_to_exit_code(lambda: _evaluate(config), _expected_failures)
 
 
 def _evaluate(config: EvaluateConfig) -> None:

@@ -3,8 +3,9 @@
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from openrlhf.config.errors import ConfigError
 
@@ -14,6 +15,24 @@ EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
 ExceptionTypes = tuple[type[BaseException], ...]
+_Config = TypeVar("_Config")
+
+
+def tell(kind: str, lines: Sequence[str]) -> None:
+    """Each line to stderr: `warning: ...`, `error: ...`."""
+    for line in lines:
+        print(f"{kind}: {line}", file=sys.stderr)
+
+
+def read_or_refuse(read: Callable[[], tuple[_Config, Sequence[str]]]) -> _Config | None:
+    """The config that `read` gives with its warnings, which are told; None where its ConfigError is."""
+    try:
+        config, warnings = read()
+    except ConfigError as error:
+        tell("error", error.problems)
+        return None
+    tell("warning", warnings)
+    return config
 
 
 def run_to_exit_code(job: Callable[[], None], expected: Callable[[], ExceptionTypes]) -> int:
@@ -32,12 +51,11 @@ def run_to_exit_code(job: Callable[[], None], expected: Callable[[], ExceptionTy
         print("terminated" if terminated else "interrupted", file=sys.stderr)
         return EXIT_TERMINATED if terminated else EXIT_INTERRUPTED
     except ConfigError as error:
-        for problem in error.problems:
-            print(f"error: {problem}", file=sys.stderr)
+        tell("error", error.problems)
         return EXIT_REFUSED
-    except Exception as error:
+    except Exception as error:  # the last station: one line where it says everything, else where it comes from
         if isinstance(error, expected()):
-            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            tell("error", [" ".join(str(error).split())])
         else:
             traceback.print_exc()
         return EXIT_FAILED

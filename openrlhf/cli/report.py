@@ -8,45 +8,36 @@ Exit codes: 0 the page is written, 2 a folder is not a run's.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 
+from openrlhf.cli.outcome import EXIT_REFUSED, tell
 from openrlhf.config.errors import ConfigError
+from openrlhf.config.report import PROGRAM, ReportCommand
 from openrlhf.config.yaml_file import read_yaml
 from openrlhf.track.errors import TrackError
 from openrlhf.track.report.page import render
 from openrlhf.track.report.run_data import Pieces, read_run, unique_names
 
 
-@dataclass(frozen=True, slots=True)
-class ReportCommand:
-    """Write a report about runs."""
-
-    runs: Annotated[list[Path], tyro.conf.Positional]
-    """Run folders (--ckpt.output_dir of each)."""
-    output: Path | None = None
-    """The page. None: report.html in the first run's folder."""
-    tokenizer: str | None = None
-    """Hugging Face name or folder whose tokenizer gives tokens their text. None: the model each run trained."""
-    max_samples: int = field(default=200)
-    """Stored samples to show of each run."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    command = tyro.cli(ReportCommand, args=None if argv is None else list(argv), prog="openrlhf.cli.report")
+    arguments = None if argv is None else list(argv)
+    command = tyro.cli(ReportCommand, args=arguments, use_underscores=True, prog=PROGRAM)
+    folders = [Path(run) for run in command.runs]
+    if not folders:
+        tell("error", ["name at least one run's folder"])
+        return EXIT_REFUSED
     try:
         runs = [
             read_run(folder, name, _pieces(folder, command.tokenizer), command.max_samples)
-            for folder, name in zip(command.runs, unique_names(command.runs), strict=True)
+            for folder, name in zip(folders, unique_names(folders), strict=True)
         ]
-        output = command.output or command.runs[0] / "report.html"
+        output = Path(command.output) if command.output else folders[0] / "report.html"
         output.write_text(render(runs), encoding="utf-8")
     except (TrackError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        tell("error", [str(error)])
+        return EXIT_REFUSED
     print(output)
     return 0
 
@@ -60,7 +51,7 @@ def _pieces(folder: Path, tokenizer: str | None) -> Pieces | None:
         name = tokenizer or read_yaml(str(folder / "config.yaml")).actor.model_name_or_path
         loaded = load_tokenizer(name or str(folder))
     except (ConfigError, ModelError, OSError, ValueError) as error:
-        print(f"warning: {folder}: tokens are shown by their ids, for there is no tokenizer ({error})", file=sys.stderr)
+        tell("warning", [f"{folder}: tokens are shown by their ids, for there is no tokenizer ({error})"])
         return None
     return lambda token_ids: [str(loaded.decode([token_id])) for token_id in token_ids]
 

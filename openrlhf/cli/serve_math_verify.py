@@ -2,35 +2,24 @@
 
     python3 -m openrlhf.cli.serve_math_verify [--port 10008] [--workers 4] ...
 
-Exit codes: 0 stopped by a signal, 1 it failed, 2 the command cannot run as given (one line on stderr per problem).
+Exit codes: 0 stopped by a signal, 1 it failed, 2 the command cannot run as given (one line on stderr per problem), 130
+or 143 a signal came before it served.
 """
 
 import sys
 from collections.abc import Sequence
 
 from openrlhf.cli.http_service import serve_until_signal
-from openrlhf.config.errors import ConfigError
+from openrlhf.cli.outcome import EXIT_REFUSED, ExceptionTypes, read_or_refuse, run_to_exit_code
 from openrlhf.config.serve_math_verify import ServeMathVerifyConfig, parse_serve_math_verify
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, start a worker, and serve until a signal; returns the exit code."""
-    try:
-        config, warnings = parse_serve_math_verify(sys.argv[1:] if argv is None else argv)
-    except ConfigError as error:
-        for problem in error.problems:
-            print(f"error: {problem}", file=sys.stderr)
-        return 2
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    from openrlhf.env.workers import WorkerGone
-
-    try:
-        _serve(config)
-    except (WorkerGone, OSError) as error:  # OSError: the port is taken
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 1
-    return 0
+    config = read_or_refuse(lambda: parse_serve_math_verify(sys.argv[1:] if argv is None else argv))
+    if config is None:
+        return EXIT_REFUSED
+    return run_to_exit_code(lambda: _serve(config), _expected_failures)
 
 
 def _serve(config: ServeMathVerifyConfig) -> None:
@@ -43,6 +32,12 @@ def _serve(config: ServeMathVerifyConfig) -> None:
     pool.start()
     app = make_app(pool, config.max_waiting)
     serve_until_signal(app, config.host, config.port, lambda address: f"math-verify at {address}/math_verify")
+
+
+def _expected_failures() -> ExceptionTypes:
+    from openrlhf.env.workers import WorkerGone
+
+    return (WorkerGone, OSError)  # OSError: the port is taken
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
     python3 -m openrlhf.cli.serve_rm --reward.model_name_or_path M [--port 5000] [--data.max_len 2048] ...
 
-Exit codes: 0 stopped by a signal, 1 it failed, 2 the command cannot run as given (one line on stderr per problem).
+Exit codes: 0 stopped by a signal, 1 it failed, 2 the command cannot run as given (one line on stderr per problem), 130
+or 143 a signal came before it served.
 """
 
 import sys
@@ -10,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from openrlhf.cli.http_service import serve_until_signal
+from openrlhf.cli.outcome import EXIT_REFUSED, ExceptionTypes, read_or_refuse, run_to_exit_code
 from openrlhf.config.data import DataConfig
-from openrlhf.config.errors import ConfigError
 from openrlhf.config.serve_rm import ServeRmConfig, parse_serve_rm
 from openrlhf.config.train import DsConfig
 
@@ -21,28 +22,25 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, load, and serve until a signal; returns the exit code."""
-    try:
-        config, warnings = parse_serve_rm(sys.argv[1:] if argv is None else argv)
-    except ConfigError as error:
-        for problem in error.problems:
-            print(f"error: {problem}", file=sys.stderr)
-        return 2
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    from openrlhf.models.errors import ModelError
+    config = read_or_refuse(lambda: parse_serve_rm(sys.argv[1:] if argv is None else argv))
+    if config is None:
+        return EXIT_REFUSED
+    return run_to_exit_code(lambda: _serve(config), _expected_failures)
+
+
+def _serve(config: ServeRmConfig) -> None:
     from openrlhf.reward.server import make_app
 
-    try:
-        models = _load(config)
-        app = make_app(lambda texts: models.score_texts(texts, config.batch_size), config.reward.models)
-        names = ", ".join(config.reward.models)
-        serve_until_signal(
-            app, config.host, config.port, lambda address: f"reward models {names} at {address}/get_reward"
-        )
-    except (ModelError, OSError) as error:  # OSError: the port is taken
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 1
-    return 0
+    models = _load(config)
+    app = make_app(lambda texts: models.score_texts(texts, config.batch_size), config.reward.models)
+    names = ", ".join(config.reward.models)
+    serve_until_signal(app, config.host, config.port, lambda address: f"reward models {names} at {address}/get_reward")
+
+
+def _expected_failures() -> ExceptionTypes:
+    from openrlhf.models.errors import ModelError
+
+    return (ModelError, OSError)  # OSError: the port is taken
 
 
 def _load(config: ServeRmConfig) -> "RewardModels":

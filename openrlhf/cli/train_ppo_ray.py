@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from openrlhf.cli.outcome import ExceptionTypes, run_to_exit_code
+from openrlhf.cli.outcome import EXIT_REFUSED, ExceptionTypes, run_to_exit_code, tell
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.parse import parse_ppo
 from openrlhf.config.ppo import PPOConfig
@@ -25,17 +25,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse, resolve, and run; returns the exit code."""
     try:
         parsed = parse_ppo(sys.argv[1:] if argv is None else argv)
-        _print_all("warning", parsed.warnings)
+        tell("warning", parsed.warnings)
         resolution = resolve(parsed.config, os.environ)
     except ConfigError as error:
-        _print_all("error", error.problems)
-        return 2
-    _print_all("warning", resolution.warnings)
+        tell("error", error.problems)
+        return EXIT_REFUSED
+    tell("warning", resolution.warnings)
     if parsed.dry_run:
         print(to_yaml(resolution.config), end="")
         return run_to_exit_code(lambda: _check(resolution.config), _expected_failures)
     code = run_to_exit_code(lambda: _train(resolution.config), _expected_failures)
-    _print_all("warning", resolution.closing)
+    tell("warning", resolution.closing)
     return code
 
 
@@ -55,11 +55,6 @@ def _expected_failures() -> ExceptionTypes:
     from openrlhf.pipeline.failures import EXPECTED_FAILURES
 
     return EXPECTED_FAILURES
-
-
-def _print_all(kind: str, lines: Sequence[str]) -> None:
-    for line in lines:
-        print(f"{kind}: {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

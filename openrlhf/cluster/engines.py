@@ -41,7 +41,8 @@ class EngineGroup:
 
     def __init__(self, seats: Sequence[Seat], spec: EngineSpec, cluster: ClusterConfig) -> None:
         self._spec, self._cluster = spec, cluster
-        environment = {"env_vars": engine_environment(spec.device, threads_per_process(len(seats)))}
+        workers = len(seats) * spec.vllm.tensor_parallel_size
+        environment = {"env_vars": engine_environment(spec.device, threads_per_process(workers))}
         actor_class: Any = EngineActor
 
         def maker(seat: Seat) -> Any:

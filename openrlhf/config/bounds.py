@@ -50,6 +50,7 @@ BOUNDS: dict[str, _Bound] = {
     "reward.num_nodes": _AT_LEAST_1,
     "reward.num_gpus_per_node": _AT_LEAST_1,
     "reward.abort_after": _AT_LEAST_1,
+    "reward.max_concurrent": _AT_LEAST_1,
     "reward.clip_range": _RANGE,
     "reward.overlong_buffer_len": _POSITIVE,
     "reward.overlong_penalty_factor": _NOT_NEGATIVE,

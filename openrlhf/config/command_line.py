@@ -5,14 +5,20 @@ argv -> flags and values -> today's names -> checked, no contradiction
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+import tyro
 
 from openrlhf.config.base import Section
 from openrlhf.config.check_words import brief, check_words
+from openrlhf.config.errors import ConfigError
 from openrlhf.config.legacy import RENAMED, translate
 from openrlhf.config.names import nearest
 from openrlhf.config.schema import Flag, flags
 from openrlhf.config.secret import SECRETS, without_login
 from openrlhf.config.tokens import Given, split
+
+_Command = TypeVar("_Command", bound=Section)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +122,16 @@ def read_line(argv: Sequence[str], command: type[Section], program: str) -> Line
     found, warnings, faults = translate(found)
     problems += faults
     return Line(_gather(found, command, program, warnings, problems), warnings, problems)
+
+
+def read_command(argv: Sequence[str], command: type[_Command], program: str) -> tuple[_Command, Line]:
+    """The config of a command that has no file of defaults, not yet checked, and what its line says.
+
+    ConfigError holds all problems of the words; `--help` prints and exits.
+    """
+    if {"-h", "--help"} & set(argv):
+        tyro.cli(command, args=["--help"], use_underscores=True, prog=program)
+    line = read_line(argv, command, program)
+    if line.problems:
+        raise ConfigError(line.problems)
+    return tyro.cli(command, args=line.argv(), use_underscores=True, prog=program), line

@@ -50,11 +50,6 @@ def _cpu(draft: Draft) -> None:
     for path, dtype in (("ds.param_dtype", config.ds.param_dtype), ("vllm.dtype", config.vllm.dtype)):
         if dtype == "fp16":
             draft.problem(f"--{path} fp16: not on CPU; use bf16 or fp32")
-    if config.vllm.tensor_parallel_size > 1:
-        draft.warn(
-            f"--vllm.tensor_parallel_size {config.vllm.tensor_parallel_size}: on CPU an engine is one process; using 1"
-        )
-        draft.set("vllm.tensor_parallel_size", 1)
     if "vllm.enforce_eager" in draft.given and not config.vllm.enforce_eager:
         draft.warn("--vllm.enforce_eager False: engines on CPU always run eagerly; using True")
     draft.set("vllm.enforce_eager", True)

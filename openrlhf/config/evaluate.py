@@ -1,17 +1,16 @@
 """Flags of the evaluation command, from the command line to a checked config. Names are those of training."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
-
-import tyro
+from typing import Literal, NamedTuple
 
 from openrlhf.config.base import Section
-from openrlhf.config.command_line import read_line
+from openrlhf.config.command_line import read_command
 from openrlhf.config.env import EnvConfig
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.machine import Machine, detect_machine
+from openrlhf.config.reward import RewardConfig
 from openrlhf.config.rollout import VllmConfig
+from openrlhf.config.service import counts_below_1
 from openrlhf.config.train import ParamDtype
 from openrlhf.config.variables import with_variables
 
@@ -105,13 +104,16 @@ class EvaluatedReward(Section):
 
     remote_url: str | None = None
     """Python file with `reward_func`, or addresses of reward servers. None: tasks or the agent give the scores."""
+    max_concurrent: int = 32
+    """Calls of `reward_func` that are at work at once, in as many threads."""
 
 
 class EvaluatedVllm(Section):
     """The engine, with actor.model_name_or_path."""
 
     tensor_parallel_size: int = 1
-    """GPUs over which the engine splits its weights."""
+    """GPUs (on CPU: processes) over which the engine splits its weights. It must divide the model's attention
+    heads."""
     enable_prefix_caching: bool = True
     """Reuse the key-value cache of shared prompt beginnings."""
     enforce_eager: bool = False
@@ -123,7 +125,7 @@ class EvaluatedVllm(Section):
     dtype: ParamDtype | None = None
     """Number format of the weights. None: bf16, and fp32 on a CPU without bf16 instructions."""
     cpu_kv_cache_gb: int = 1
-    """Memory of the key-value cache on CPU, in whole GiB."""
+    """Memory of the key-value cache on CPU, in whole GiB, all parts together."""
 
 
 class EvaluateConfig(Section):
@@ -149,9 +151,13 @@ class EvaluateConfig(Section):
         """The engine's settings as the engine knows them; of a resolved config."""
         return VllmConfig(num_engines=1, **self.vllm.model_dump())
 
+    def source(self) -> RewardConfig:
+        """Where scores come from, as training says it; an agent gives its own."""
+        reward = RewardConfig(**self.reward.model_dump())
+        return reward.model_copy(update={"remote_url": None}) if self.train.agent_func_path else reward
 
-@dataclass(frozen=True, slots=True)
-class EvaluateCommand:
+
+class EvaluateCommand(NamedTuple):
     """A checked config, and what its user should know."""
 
     config: EvaluateConfig
@@ -165,12 +171,7 @@ def parse_evaluate(
 
     `environ`: variables that stand for a flag (config/variables.py). `machine`: what to run on, detected when None.
     """
-    if {"-h", "--help"} & set(argv):
-        tyro.cli(EvaluateConfig, args=["--help"], use_underscores=True, prog=PROGRAM)
-    line = read_line(argv, EvaluateConfig, PROGRAM)
-    if line.problems:
-        raise ConfigError(line.problems)
-    config = tyro.cli(EvaluateConfig, args=line.argv(), use_underscores=True, prog=PROGRAM)
+    config, line = read_command(argv, EvaluateConfig, PROGRAM)
     typed = frozenset(line.settings)
     config, warnings, problems = with_variables(config, environ or {}, typed)
     warnings = [*line.warnings, *warnings]
@@ -206,18 +207,18 @@ def _problems(config: EvaluateConfig) -> list[str]:
     }
     at_least_1 = {
         "eval.n_samples_per_prompt": asked.n_samples_per_prompt,
-        "eval.max_samples": asked.max_samples or 1,
+        "eval.max_samples": asked.max_samples,
         "endpoint.max_concurrent": endpoint.max_concurrent,
+        "reward.max_concurrent": config.reward.max_concurrent,
         "vllm.max_num_seqs": config.vllm.max_num_seqs,
         "vllm.tensor_parallel_size": config.vllm.tensor_parallel_size,
         "vllm.cpu_kv_cache_gb": config.vllm.cpu_kv_cache_gb,
         "env.code.max_concurrent": config.env.code.max_concurrent,
         "env.code.max_retries": config.env.code.max_retries,
         "env.code.result_tokens": config.env.code.result_tokens,
-        "env.max_episodes": config.env.max_episodes or 1,
-        "env.max_generations": config.env.max_generations or 1,
+        "env.max_episodes": config.env.max_episodes,
+        "env.max_generations": config.env.max_generations,
     }
-    checks |= {f"--{flag} {value}: must be at least 1": value < 1 for flag, value in at_least_1.items()}
     checks |= {
         f"--data.max_len {length}: must be at least 2, one token of prompt and one of response": length < 2,
         f"--eval.temperature {asked.temperature}: must be 0 or more": not asked.temperature >= 0,
@@ -225,7 +226,7 @@ def _problems(config: EvaluateConfig) -> list[str]:
         f"--eval.confidence {asked.confidence}: must be between 0 and 1": not 0 < asked.confidence < 1,
         f"--endpoint.timeout {endpoint.timeout}: must be over 0": not endpoint.timeout > 0,
     }
-    return [line for line, wrong in checks.items() if wrong]
+    return [*(line for line, wrong in checks.items() if wrong), *counts_below_1(at_least_1)]
 
 
 def _device_problems(config: EvaluateConfig, machine: Machine) -> list[str]:
@@ -237,8 +238,6 @@ def _device_problems(config: EvaluateConfig, machine: Machine) -> list[str]:
     on_cpu = config.device == "cpu" or not machine.num_gpus
     if on_cpu and config.vllm.dtype == "fp16":
         problems.append("--vllm.dtype fp16: not on CPU; use bf16 or fp32")
-    if on_cpu and config.vllm.tensor_parallel_size > 1:
-        problems.append("--vllm.tensor_parallel_size: on CPU the engine is one process; leave it out")
     return problems
 
 
@@ -250,6 +249,7 @@ def _idle(config: EvaluateConfig, typed: frozenset[str]) -> list[str]:
         "device": "the model is served elsewhere" if served else None,
         "endpoint.": None if served else "--endpoint.url is not set",
         "reward.remote_url": "--train.agent_func_path gives the scores" if config.train.agent_func_path else None,
+        "reward.max_concurrent": None if config.source().is_function else "the scores come from no Python file",
     }
     return [
         f"--{path} has no effect: {reason}"

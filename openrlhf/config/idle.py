@@ -68,6 +68,7 @@ def _optimiser(name: str, model: Callable[[PPOConfig], ActorConfig | CriticConfi
 IDLE = (
     Idle(_CRITIC_ALONE, lambda c: not has_critic(c), "only --algo.advantage.estimator gae has a critic"),
     Idle(_REWARD_MODEL, lambda c: not c.reward.models, "--reward.model_name_or_path is not set"),
+    Idle(("reward.max_concurrent",), lambda c: not c.reward.is_function, "the rewards come from no Python file"),
     Idle(("ds.value_head_prefix",), _no_value_head, "this run has neither a critic nor a reward model"),
     Idle(
         ("train.colocate_critic_reward",),

@@ -16,6 +16,9 @@ class RewardConfig(Section):
     remote_url: str | None = None
     """A Python file with `reward_func(queries, prompts, labels)`, or one or more http addresses of reward servers,
     separated by commas and used in turn."""
+    max_concurrent: int = 32
+    """Calls of `reward_func` that each vLLM engine has at work at once, in as many threads. Reward servers have a limit
+    of their own."""
     clip_range: tuple[float, float] = (-10.0, 10.0)
     """Raw rewards are clamped to this range before anything else is computed from them."""
     ungraded: Literal["drop_sample", "drop_group", "zero", "abort"] = "drop_sample"
@@ -56,3 +59,8 @@ class RewardConfig(Section):
         if self.remote_url and is_file(expanded(self.remote_url)):
             return (self.remote_url,)
         return tuple(part.strip() for part in (self.remote_url or "").split(",") if part.strip())
+
+    @property
+    def is_function(self) -> bool:
+        """Whether rewards come from a Python file."""
+        return len(self.sources) == 1 and self.sources[0].endswith(".py")

@@ -36,7 +36,8 @@ class VllmConfig(Section):
     num_engines: int | None = None
     """Number of vLLM engines. None: as many as the GPUs left to them allow, or 1 on CPU."""
     tensor_parallel_size: int = 1
-    """GPUs over which one engine splits its weights."""
+    """GPUs (on CPU: processes) over which one engine splits its weights. It must divide the model's attention
+    heads."""
     sync_backend: SyncBackend | None = None
     """How new weights reach the engines: shm (shared memory, CPU), ipc (CUDA IPC, same GPU), nccl (other GPU).
     None: what the device and the placement call for."""
@@ -55,7 +56,7 @@ class VllmConfig(Section):
     dtype: Literal["bf16", "fp16", "fp32"] | None = None
     """Number format of the engine's weights. None: ds.param_dtype."""
     cpu_kv_cache_gb: int = 1
-    """Memory of an engine's key-value cache on CPU, in whole GiB."""
+    """Memory of an engine's key-value cache on CPU, in whole GiB, all parts of a split engine together."""
     max_restarts: int = 3
     """Times that one engine is restarted in a run when its process dies; its requests are then asked again."""
 

@@ -2,20 +2,16 @@
 
 from collections.abc import Sequence
 
-import tyro
-
-from openrlhf.config.base import Section
-from openrlhf.config.command_line import read_line
+from openrlhf.config.command_line import read_command
 from openrlhf.config.errors import ConfigError
+from openrlhf.config.service import ServiceConfig, counts_below_1, port_problems
 
 PROGRAM = "serve_math_verify"
 
 
-class ServeMathVerifyConfig(Section):
+class ServeMathVerifyConfig(ServiceConfig):
     """Serve the comparison of mathematical answers over HTTP: POST /math_verify, GET /health."""
 
-    host: str = "0.0.0.0"
-    """Address to listen on."""
     port: int = 10008
     """Port to listen on; 0: a free one, which is printed."""
     workers: int | None = None
@@ -32,14 +28,8 @@ class ServeMathVerifyConfig(Section):
 
 def parse_serve_math_verify(argv: Sequence[str]) -> tuple[ServeMathVerifyConfig, tuple[str, ...]]:
     """(config, warnings) of the words after the program's name; ConfigError holds all problems; `--help` exits."""
-    if {"-h", "--help"} & set(argv):
-        tyro.cli(ServeMathVerifyConfig, args=["--help"], use_underscores=True, prog=PROGRAM)
-    line = read_line(argv, ServeMathVerifyConfig, PROGRAM)
-    if line.problems:
-        raise ConfigError(line.problems)
-    config = tyro.cli(ServeMathVerifyConfig, args=line.argv(), use_underscores=True, prog=PROGRAM)
-    problems = list(_problems(config))
-    if problems:
+    config, line = read_command(argv, ServeMathVerifyConfig, PROGRAM)
+    if problems := _problems(config):
         raise ConfigError(problems)
     return config, tuple(line.warnings)
 
@@ -51,11 +41,7 @@ def _problems(config: ServeMathVerifyConfig) -> list[str]:
         "memory_mb": config.memory_mb,
         "max_waiting": config.max_waiting,
     }
-    problems = [
-        f"--{name} {value}: must be at least 1" for name, value in at_least_1.items() if value is not None and value < 1
-    ]
-    if not 0 <= config.port < 1 << 16:
-        problems.append(f"--port {config.port}: must be from 0 to 65535")
+    problems = [*counts_below_1(at_least_1), *port_problems(config.port)]
     if not 0 < config.wall_seconds < float("inf"):
         problems.append(f"--wall_seconds {config.wall_seconds}: must be over 0")
     return problems

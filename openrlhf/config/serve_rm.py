@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Literal
 
-import tyro
-
 from openrlhf.config.base import Section
-from openrlhf.config.command_line import read_line
+from openrlhf.config.command_line import read_command
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.machine import Machine, detect_machine
+from openrlhf.config.service import ServiceConfig, counts_below_1, port_problems
 from openrlhf.config.train import ParamDtype
 
 PROGRAM = "serve_rm"
@@ -62,14 +61,12 @@ class ServedDs(Section):
     """Load the base model in 4 bit. Not built yet: refused."""
 
 
-class ServeRmConfig(Section):
+class ServeRmConfig(ServiceConfig):
     """Serve trained reward models over HTTP: POST /get_reward, GET /health."""
 
     reward: ServedModels = ServedModels()
     data: ServedText = ServedText()
     ds: ServedDs = ServedDs()
-    host: str = "0.0.0.0"
-    """Address to listen on."""
     port: int = 5000
     """Port to listen on; 0: a free one, which is printed."""
     batch_size: int | None = None
@@ -85,13 +82,8 @@ def parse_serve_rm(argv: Sequence[str], machine: Machine | None = None) -> tuple
 
     `machine`: what to run on, detected when None.
     """
-    if {"-h", "--help"} & set(argv):
-        tyro.cli(ServeRmConfig, args=["--help"], use_underscores=True, prog=PROGRAM)
-    line = read_line(argv, ServeRmConfig, PROGRAM)
-    if line.problems:
-        raise ConfigError(line.problems)
-    config = tyro.cli(ServeRmConfig, args=line.argv(), use_underscores=True, prog=PROGRAM)
-    problems = list(_problems(config))
+    config, line = read_command(argv, ServeRmConfig, PROGRAM)
+    problems = _problems(config)
     machine = machine or detect_machine(count_gpus=config.device != "cpu")
     if config.device == "cuda" and not machine.num_gpus:
         problems.append("--device cuda: torch sees no GPU on this machine; use --device cpu")
@@ -106,14 +98,11 @@ def _problems(config: ServeRmConfig) -> list[str]:
         "--reward.model_name_or_path is missing: name at least one reward model": not models,
         f"--reward.model_weights: {len(weights)} weights for {len(models)} models; give one each": len(weights)
         != len(models),
-        f"--port {config.port}: must be from 0 to 65535": not 0 <= config.port < 1 << 16,
-        f"--batch_size {config.batch_size}: must be at least 1": config.batch_size is not None
-        and config.batch_size < 1,
-        f"--data.max_len {config.data.max_len}: must be at least 1": config.data.max_len < 1,
         "--ds.load_in_4bit: 4-bit loading is not available; leave it out": config.ds.load_in_4bit,
         "--use_ms: ModelScope is not available; give a local folder": config.use_ms,
     }
-    return [line for line, wrong in checks.items() if wrong]
+    counts = {"batch_size": config.batch_size, "data.max_len": config.data.max_len}
+    return [*(line for line, wrong in checks.items() if wrong), *port_problems(config.port), *counts_below_1(counts)]
 
 
 def _resolved(config: ServeRmConfig, machine: Machine) -> ServeRmConfig:

@@ -19,6 +19,7 @@ from openrlhf.env.env_config import environments_of
 from openrlhf.env.errors import EnvError
 from openrlhf.interfaces import Executor, ImageTokens
 from openrlhf.models.errors import ModelError
+from openrlhf.models.heads import check_heads
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.models.vision.make import vision_processor
@@ -64,7 +65,9 @@ def check_inputs(config: PPOConfig) -> Inputs:
 
     actor, use_fast = str(config.actor.model_name_or_path), not config.data.disable_fast_tokenizer
     configs = {name: attempt(lambda name=name: load_config(name)) for name in _models(config)}  # type: ignore[misc]
-    vision = attempt(lambda: _vision(config, configs[actor]))
+    if (model := configs[actor]) is not None:
+        attempt(lambda: check_heads(actor, model, config.vllm.tensor_parallel_size))
+    vision = attempt(lambda: _vision(config, model))
     agent = config.train.agent_func_path
     executor = None
     if agent is not None:

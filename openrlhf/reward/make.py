@@ -28,8 +28,8 @@ def make_reward(reward: RewardConfig, timeout_s: float = 180.0) -> RewardSource:
         raise RewardError(f"{FLAG} is not set: give a Python file with reward_func, or the address of a reward server")
     if all(source.startswith(("http://", "https://")) for source in sources):
         return HttpReward(sources, timeout_s=timeout_s)
-    if len(sources) == 1 and sources[0].endswith(".py"):
-        return PythonReward(sources[0], timeout_s=timeout_s)
+    if reward.is_function:
+        return PythonReward(sources[0], timeout_s=timeout_s, concurrency=reward.max_concurrent)
     raise RewardError(
         f"{FLAG} {without_login(reward.remote_url or '')!r} is neither one Python file (a path that ends in .py) nor "
         "addresses of reward servers (each starting with http:// or https://, separated by commas)"

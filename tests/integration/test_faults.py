@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.integration.training import Inputs, Run, marked_environment, rows, start_training, train, wait_until_gone
@@ -177,6 +178,7 @@ def grader(tmp_path) -> Iterator[tuple[str, type[Grader]]]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_an_engine_core_dies_and_then_the_reward_server_is_out_of_order_for_good(flags, faulty, grader, tmp_path):
     """Asynchronous. The first is mended; the second ends the run, which is saved though no save was due."""
     address, switch = grader
@@ -200,6 +202,20 @@ def test_an_engine_process_dies_while_groups_are_filtered(flags, faulty, inputs)
     with faulty(flags(algo__dynamic_filtering_enable=True, algo__dynamic_filtering_range=(-1, 2))) as fault:
         fault.generating(2)
         fault.watch.process("engine").kill()
+    recovered(fault, "vLLM engine 0 died", "restarting it (1 of 3)")
+
+
+@pytest.mark.slow
+def test_an_engine_split_over_two_workers_dies(flags, faulty):
+    """Its core and its workers go with it: the memory is needed by the one that takes its place."""
+    with faulty(flags(vllm__tensor_parallel_size=2)) as fault:
+        fault.generating(2)
+        engine = fault.watch.process("engine")
+        rest = engine.children(recursive=True)
+        assert len([process for process in fault.watch.processes("VLLM::Worker_TP") if process in rest]) == 2
+        engine.kill()
+        _, alive = psutil.wait_procs(rest, timeout=30)
+        assert alive == []
     recovered(fault, "vLLM engine 0 died", "restarting it (1 of 3)")
 
 

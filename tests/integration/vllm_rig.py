@@ -67,8 +67,8 @@ def rig_args(path: Path, **vllm: Any) -> VllmEngineArgs:
     return VllmEngineArgs(str(path), config, "cpu", MAX_LENGTH, sync_timeout=120)
 
 
-async def start_rig(path: Path, sender: WeightSender) -> Rig:
-    engine = VllmEngine(rig_args(path))
+async def start_rig(path: Path, sender: WeightSender, **vllm: Any) -> Rig:
+    engine = VllmEngine(rig_args(path, **vllm))
     await engine.start()
     return Rig(engine, LlamaForCausalLM.from_pretrained(path, dtype=torch.float32), sender)
 

@@ -31,7 +31,8 @@ async def started_engine(config: EvaluateConfig, tokenizer: Any) -> AsyncIterato
             await served.close()
         return
     device: Literal["cpu", "cuda"] = "cuda" if config.device == "cuda" else "cpu"
-    os.environ.update(engine_environment(device, len(os.sched_getaffinity(0))))  # before vLLM is imported
+    threads = max(1, len(os.sched_getaffinity(0)) // config.vllm.tensor_parallel_size)
+    os.environ.update(engine_environment(device, threads))  # before vLLM is imported
     silence_import()
     from openrlhf.rollout.vllm.engine import VllmEngine
 

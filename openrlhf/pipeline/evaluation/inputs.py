@@ -16,6 +16,7 @@ from openrlhf.env.env_config import environments_of
 from openrlhf.env.errors import EnvError
 from openrlhf.interfaces import RewardSource
 from openrlhf.models.errors import ModelError
+from openrlhf.models.heads import check_heads
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
@@ -53,10 +54,11 @@ def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
 
     agent = config.train.agent_func_path
     executor = attempt(lambda: make_executor(agent))
-    sources = RewardConfig(remote_url=None if agent else config.reward.remote_url)
+    sources = config.source()
     reward = attempt(lambda: make_reward(sources)) if sources.is_given else None
     if config.actor.model_name_or_path is not None:
-        attempt(lambda: load_config(str(config.actor.model_name_or_path)))
+        model = str(config.actor.model_name_or_path)
+        attempt(lambda: check_heads(model, load_config(model), config.vllm.tensor_parallel_size))
     name = str(config.actor.model_name_or_path or config.endpoint.tokenizer)
     tokenizer = attempt(lambda: load_tokenizer(name, use_fast=not config.data.disable_fast_tokenizer))
     prompts = attempt(lambda: _prompts(config, tokenizer, sources)) if tokenizer is not None else None

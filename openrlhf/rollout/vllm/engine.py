@@ -32,6 +32,7 @@ from openrlhf.rollout.vllm.requests import check_prompt, to_completion, to_vllm_
 from openrlhf.types import Completion, EncodedImage, SamplingParams, TransferManifest
 
 RECEIVER = "openrlhf.rollout.vllm.receiver.WeightReceiver"
+SPLIT_EXECUTOR = "openrlhf.rollout.vllm.executor.SplitExecutor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,18 +306,20 @@ def engine_args(args: VllmEngineArgs) -> AsyncEngineArgs:
     """Translate our settings into vLLM's."""
     vllm = args.vllm
     on_cpu = args.device == "cpu"
+    parts = vllm.tensor_parallel_size
     return AsyncEngineArgs(
         model=args.model_path,
         dtype=args.dtype,
         max_model_len=args.max_model_len,
         max_num_seqs=vllm.max_num_seqs,
         seed=args.seed,
-        tensor_parallel_size=vllm.tensor_parallel_size,
+        tensor_parallel_size=parts,
+        distributed_executor_backend=SPLIT_EXECUTOR if on_cpu and parts > 1 else None,
         enable_prefix_caching=vllm.enable_prefix_caching,
         enforce_eager=vllm.enforce_eager or on_cpu,  # compiling costs a minute on CPU and gains nothing measurable
         enable_sleep_mode=vllm.enable_sleep and not on_cpu,
         gpu_memory_utilization=vllm.gpu_memory_utilization,
-        kv_cache_memory_bytes=int(vllm.cpu_kv_cache_gb * 2**30) if on_cpu else None,
+        kv_cache_memory_bytes=int(vllm.cpu_kv_cache_gb * 2**30) // parts if on_cpu else None,  # of each worker
         logprobs_mode="processed_logprobs",
         worker_extension_cls=RECEIVER,
         limit_mm_per_prompt={} if args.image_tokens is None else {"image": args.image_tokens.max_images, "video": 0},

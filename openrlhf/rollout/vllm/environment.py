@@ -7,7 +7,7 @@ from typing import Literal
 def engine_environment(device: Literal["cpu", "cuda"], threads: int) -> dict[str, str]:
     """Return the variables of an engine's process (a Ray actor's `runtime_env`).
 
-    `threads` is the number of CPU threads of one engine; it matters on CPU only.
+    `threads` is the number of CPU threads of one worker (of an engine that is not split); it matters on CPU only.
     """
     common = {
         "VLLM_LOGGING_LEVEL": "ERROR",
@@ -21,7 +21,7 @@ def engine_environment(device: Literal["cpu", "cuda"], threads: int) -> dict[str
     if device == "cuda":
         return common
     return common | {
-        # The engine core runs in its own process anyway; this drops the third one, a worker.
+        # The engine core runs in its own process anyway; this drops the third one, a worker. A split engine has them.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "OMP_NUM_THREADS": str(threads),
         # vLLM's own binding pins every engine to the same cores.

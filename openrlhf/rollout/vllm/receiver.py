@@ -6,8 +6,6 @@ without a tied output head, and go through the model's own loader:
     transfer -> (name, tensor) -> model.load_weights under layerwise reload -> repack tied heads -> check
 """
 
-import ctypes
-import signal
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,10 +14,9 @@ from vllm.config import set_current_vllm_config
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
 
+from openrlhf.rollout.vllm.executor import end_with_parent
 from openrlhf.rollout.vllm.sources import BroadcastGroup, broadcast_source, ipc_source, shared_memory_source
 from openrlhf.types import TensorSpec, TransferManifest
-
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class WeightReceiver:
@@ -28,9 +25,8 @@ class WeightReceiver:
     policy_broadcast_group: BroadcastGroup | None = None
 
     def end_with_parent(self) -> None:
-        """Let the kernel end this process with the one that started it, also where that is killed: nothing else would,
-        and the memory of an engine would be gone for the one that takes its place."""
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        """For the worker's process what it says; an unsplit engine on CPU has its worker in the core."""
+        end_with_parent()
 
     def receive_policy_weights(self, wire_manifest: dict[str, Any], engine_index: int) -> None:
         """Load the weights that `wire_manifest` (asdict of a TransferManifest) describes.

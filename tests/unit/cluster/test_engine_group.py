@@ -10,6 +10,7 @@ from openrlhf.cluster import engine, engines
 from openrlhf.cluster.engines import EngineGroup
 from openrlhf.cluster.errors import EngineLost, PeerDied, PeerTimeout
 from openrlhf.cluster.specs import GroupRequest
+from openrlhf.config.rollout import VllmConfig
 from openrlhf.config.run import ClusterConfig
 from openrlhf.rollout.errors import EngineDead
 from openrlhf.types import Prompt, RolloutGroup, SamplingParams
@@ -94,7 +95,7 @@ def fake(monkeypatch) -> Ray:
 
 def group(count: int, max_restarts: int = 3) -> EngineGroup:
     seat = SimpleNamespace(options={}, bundles=())
-    spec = SimpleNamespace(device="cpu", vllm=SimpleNamespace(max_restarts=max_restarts))
+    spec = SimpleNamespace(device="cpu", vllm=VllmConfig(max_restarts=max_restarts))
     return EngineGroup([seat] * count, spec, ClusterConfig())  # type: ignore[arg-type, list-item]
 
 

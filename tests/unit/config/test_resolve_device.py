@@ -42,7 +42,6 @@ def test_bf16_asked_for_on_such_a_cpu_is_kept_and_called_slow(resolved):
         ("vllm.sync_backend", "ipc", "shm"),
         ("ds.attn_implementation", "flash_attention_2", "sdpa"),
         ("ds.attn_implementation", "kernels-community/vllm-flash-attn3", "sdpa"),
-        ("vllm.tensor_parallel_size", 2, 1),
         ("vllm.enable_sleep", True, False),
         ("ds.enable_sleep", True, False),
         ("ds.adam_offload", True, False),

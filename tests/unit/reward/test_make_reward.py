@@ -1,5 +1,7 @@
 """`--reward.remote_url`: which source a value makes."""
 
+import asyncio
+
 import pytest
 
 from openrlhf.config.reward import RewardConfig
@@ -7,6 +9,7 @@ from openrlhf.reward.errors import RewardError
 from openrlhf.reward.http import HttpReward
 from openrlhf.reward.make import make_reward
 from openrlhf.reward.python_function import PythonReward
+from openrlhf.types import Prompt
 
 
 @pytest.mark.parametrize(
@@ -69,3 +72,23 @@ async def test_a_file_with_a_comma_in_its_path_is_one_source(tmp_path):
     folder.mkdir()
     (folder / "r.py").write_text("def reward_func(queries, prompts, labels): return 1\n")
     assert isinstance(make_reward(RewardConfig(remote_url=str(folder / "r.py"))), PythonReward)
+
+
+async def test_the_flag_bounds_the_calls_at_work_at_once(tmp_path):
+    (tmp_path / "r.py").write_text("""
+import threading, time
+now, peak, lock = 0, 0, threading.Lock()
+def reward_func(queries, prompts, labels):
+    global now, peak
+    with lock:
+        now += 1
+        peak = max(peak, now)
+    time.sleep(0.01)
+    with lock:
+        now -= 1
+    return peak
+""")
+    source = make_reward(RewardConfig(remote_url=str(tmp_path / "r.py"), max_concurrent=2))
+    outcomes = await asyncio.gather(*(source.score("q", Prompt(0, "q"), "") for _ in range(8)))
+    assert max(outcome.reward for outcome in outcomes) == 2
+    await source.close()
