@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import struct
+import time
 from typing import NamedTuple, cast
 
 import docker
@@ -24,6 +25,7 @@ _KEPT_STDERR = 4096
 # What the runner needs beside the answer's share.
 _RUNNER_PROCESSES, _RUNNER_FILES, _RUNNER_MEMORY = 1, 64, 32 * MIB
 _MANY_PROCESSES, _UNBOUNDED_DISK = 4096, 1 << 30
+_ABOUT_TO_START_SECONDS = 120.0  # between a container's creation and its start, on a busy machine too
 
 
 class Shape(NamedTuple):
@@ -186,3 +188,22 @@ def remove(api: docker.APIClient, container: str) -> None:
         # Engines differ in how they say that a removal is already under way or done.
         if any(entry["Id"] == container for entry in api.containers()):
             raise SandboxError(f"container {container[:12]} could not be removed: {error}") from error
+
+
+def sweep(api: docker.APIClient) -> int:
+    """Remove the containers of processes that were killed before they could start them; how many there were.
+
+    A started container ends with its process, and the engine removes it. One that was only created stays for ever.
+    Young ones are left alone: another process may be about to start them.
+
+    Raises:
+        SandboxError: the engine failed.
+    """
+    try:
+        found = api.containers(all=True, filters={"label": OWNER_LABEL, "status": "created"})
+    except DockerException as error:
+        raise SandboxError(f"the container engine does not list its containers: {error}") from error
+    old = [entry["Id"] for entry in found if time.time() - entry["Created"] > _ABOUT_TO_START_SECONDS]
+    for container in old:
+        remove(api, container)
+    return len(old)

@@ -18,7 +18,7 @@ from docker.errors import DockerException
 from deepgym.exceptions import SandboxError, SandboxTimeoutError
 from deepgym.sandbox.base import Job, JobResult, Limits
 from deepgym.sandbox.docker.client import connect
-from deepgym.sandbox.docker.container import OWNER_LABEL, TMP, WORK, Container, Shape, remove
+from deepgym.sandbox.docker.container import OWNER_LABEL, TMP, WORK, Container, Shape, remove, sweep
 from deepgym.sandbox.docker.image import ensure_image
 from deepgym.sandbox.docker.pool import ContainerPool
 from deepgym.sandbox.protocol import ALL_DEFENCES, ResultReader, encode_job
@@ -61,6 +61,7 @@ class DockerSandbox:
         if self._pool is not None:
             return
         self._client = await self._block(connect, self._url)
+        await self._block(sweep, self._client.api)
         image = await self._block(ensure_image, self._client)
         make = functools.partial(self._make, self._client, image)
         self._pool = ContainerPool(make, self._warm, self._threads)

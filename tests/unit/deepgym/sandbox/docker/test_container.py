@@ -2,12 +2,17 @@
 
 import socket
 import struct
+import time
 from dataclasses import fields
+from unittest import mock
 
 import pytest
+from docker.errors import DockerException
 
+from deepgym.exceptions import SandboxError
 from deepgym.sandbox.base import MIB, Limits
-from deepgym.sandbox.docker.container import Container, Shape, _host_config
+from deepgym.sandbox.docker import sandbox
+from deepgym.sandbox.docker.container import Container, Shape, _host_config, sweep
 from deepgym.sandbox.runner.defences import Defences
 
 SHAPE = Shape.of(Limits(memory_bytes=100 * MIB, processes=10, open_files=20, disk_bytes=8 * MIB))
@@ -70,3 +75,47 @@ def test_silence_is_a_timeout(stream):
     container.set_timeout(0.01)
     with pytest.raises(TimeoutError):
         container.receive()
+
+
+class Engine:
+    """The engine's list of containers, and what is removed from it."""
+
+    def __init__(self, *ages: float) -> None:
+        self.entries = [{"Id": f"c{i}", "Created": time.time() - age} for i, age in enumerate(ages)]
+        self.asked: dict[str, object] = {}
+        self.removed: list[str] = []
+
+    def containers(self, **asked: object) -> list[dict[str, object]]:
+        self.asked = asked
+        return self.entries
+
+    def remove_container(self, container: str, force: bool) -> None:
+        assert force
+        self.removed.append(container)
+
+
+def test_what_was_made_and_never_started_is_swept():
+    """Ours only; a young one may be about to be started by another process."""
+    engine = Engine(3600, 5, 200)
+    assert sweep(engine) == 2
+    assert engine.removed == ["c0", "c2"]
+    assert engine.asked == {"all": True, "filters": {"label": "deepgym.owner", "status": "created"}}
+
+
+def test_a_sweep_without_an_engine_is_a_sandbox_error(monkeypatch):
+    engine = Engine()
+    monkeypatch.setattr(engine, "containers", mock.Mock(side_effect=DockerException("gone")))
+    with pytest.raises(SandboxError, match="does not list its containers: gone"):
+        sweep(engine)
+
+
+async def test_the_sandbox_sweeps_when_it_starts(monkeypatch):
+    engine, order = Engine(3600), []
+    client = mock.Mock(api=engine)
+    monkeypatch.setattr(sandbox, "connect", lambda url: client)
+    monkeypatch.setattr(sandbox, "ensure_image", lambda client: order.append(list(engine.removed)) or "image")
+    started = sandbox.DockerSandbox(slots=1, warm=0)
+    await started.start()
+    assert order == [["c0"]]
+    engine.entries = []
+    await started.close()
