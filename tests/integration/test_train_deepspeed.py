@@ -103,6 +103,11 @@ def test_the_policy_trains_like_plain_adamw_and_resumes(world_size, model_path, 
             error = (found["after"][name] - weight).norm() / (weight - found["start"][name]).norm()
             assert error < 1e-2, f"{stage}: {name} is off by {error:.1e} of its way"
             assert torch.equal(found["after"][name], found["again"][name]), f"{stage}: {name} after resuming"
+            # w <- (1 - lr decay) w - lr adam: from the same weights and states, a decay of 0.3 for 0.1 takes off
+            # 1e-3 * 0.2 of each decayed weight more. The difference of two float32 weights is known to 1e-7 of them.
+            more = 0.2e-3 if weight.ndim >= 2 else 0.0
+            taken = found["third"][name] - found["decayed"][name]
+            assert torch.allclose(taken, more * found["loaded"][name], rtol=0, atol=5e-7), f"{stage}: {name} as decayed"
         assert found["steps"] == 4
         first, then, again = found["metrics"]
         assert then == again

@@ -102,12 +102,12 @@ def _master_weights(model: Any) -> torch.Tensor:
 
 
 def trainer(
-    model_path: str, context: WorkerContext, stage: int, dtype: str = "fp32", lr: float = 1e-3
+    model_path: str, context: WorkerContext, stage: int, dtype: str = "fp32", lr: float = 1e-3, decay: float = 0.1
 ) -> PolicyTrainer:
     return PolicyTrainer(
         actor=ActorConfig(
             model_name_or_path=model_path,
-            adam=AdamConfig(lr=lr, weight_decay=0.1),
+            adam=AdamConfig(lr=lr, weight_decay=decay),
             lr_scheduler="constant",
             entropy_coef=OBJECTIVE.entropy_coef,
         ),
@@ -121,7 +121,8 @@ def trainer(
 
 
 def policy(model_path: str, context: WorkerContext, out: Path) -> dict[str, Any]:
-    """Two steps, a checkpoint, two more, back to the checkpoint, the same two again; ZeRO 2 and 3."""
+    """Two steps, a checkpoint, two more, back to the checkpoint, the same two again; ZeRO 2 and 3. Then the third step
+    again from the checkpoint, with another weight decay."""
     layout = LAYOUTS[context.world_size]["single rows" if context.world_size == 1 else "fillers"]
     batches = own_batches(layout, context.rank)
     results: dict[str, Any] = {}
@@ -130,13 +131,16 @@ def policy(model_path: str, context: WorkerContext, out: Path) -> dict[str, Any]
         start = _weights(policy)
         first = [policy.train_step(batches, KL_COEF).metrics for _ in range(2)]
         policy.save(out / f"checkpoint{stage}")
-        then = [policy.train_step(batches, KL_COEF).metrics for _ in range(2)]
+        then = [policy.train_step(batches, KL_COEF).metrics]
+        third = _weights(policy)
+        then.append(policy.train_step(batches, KL_COEF).metrics)
         after, scores = _weights(policy), policy.logprobs(batches)
         policy.save_hf(out / f"export{stage}")
         policy.load(out / f"checkpoint{stage}")
         again = [policy.train_step(batches, KL_COEF).metrics for _ in range(2)]
         results[f"stage {stage}"] = {
             "start": start,
+            "third": third,
             "after": after,
             "again": _weights(policy),
             "metrics": (first, then, again),
@@ -144,6 +148,12 @@ def policy(model_path: str, context: WorkerContext, out: Path) -> dict[str, Any]
             "steps": policy.optimiser_steps,
         }
         policy.close()
+        changed = trainer(model_path, context, stage, decay=0.3)
+        changed.load(out / f"checkpoint{stage}")
+        results[f"stage {stage}"]["loaded"] = _weights(changed)
+        changed.train_step(batches, KL_COEF)
+        results[f"stage {stage}"]["decayed"] = _weights(changed)
+        changed.close()
     return results
 
 

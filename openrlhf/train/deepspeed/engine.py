@@ -62,6 +62,10 @@ class DeepSpeedTrainBackend:
         muon = any(group.get("use_muon") for group in optimizer.param_groups)
         config = training_config(ds, max_norm, context.world_size, context.device, muon)
         self._peaks = [group["lr"] for group in optimizer.param_groups]
+        self._settings = [
+            {name: value for name, value in group.items() if name not in ("params", "lr")}
+            for group in optimizer.param_groups
+        ]
         self._engine, *_ = deepspeed.initialize(
             model=runner or model, optimizer=optimizer, config=config, dist_init_required=False
         )
@@ -143,7 +147,7 @@ class DeepSpeedTrainBackend:
             raise self._writer.refused
 
     def load(self, folder: Path | str) -> dict[str, Any]:
-        """Read what `save` wrote and return its `extra`. Collective.
+        """Read what `save` wrote and return its `extra`; the optimiser keeps the settings it was made with. Collective.
 
         Raises:
             FileNotFoundError: there is no checkpoint in `folder`.
@@ -151,6 +155,9 @@ class DeepSpeedTrainBackend:
         found, extra = self._engine.load_checkpoint(str(folder), tag=_TAG, load_lr_scheduler_states=False)
         if found is None:
             raise FileNotFoundError(f"no trainer checkpoint in {folder}")
+        # The states are the checkpoint's, the settings (weight decay, betas, ...) this run's; torch takes both from it.
+        for group, settings in zip(self._optimizer.param_groups, self._settings, strict=True):
+            group.update(settings)
         return extra
 
     def close(self) -> None:
