@@ -153,7 +153,7 @@ class DeepGym:
             async with width:
                 try:
                     return await self._run(env, answer, "hidden")
-                except Exception as exc:
+                except Exception as exc:  # whatever it is, it must cost one answer, not the batch
                     return grading.no_verdict(error_type_of(exc), f"{type(exc).__name__}: {exc}")
 
         return BatchResult(tuple(await asyncio.gather(*(one(answer) for answer in answers))))

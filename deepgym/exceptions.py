@@ -102,3 +102,8 @@ def _causes(exc: BaseException) -> Iterator[BaseException]:
         seen.add(id(link))
         yield link
         link = link.__cause__
+
+
+# A verifier is its author's code and may raise anything, `sys.exit()` too, which must end neither a server nor a
+# command.
+VERIFIER_FAULTS = (Exception, SystemExit)

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from deepgym.exceptions import EnvironmentDefinitionError
+from deepgym.exceptions import VERIFIER_FAULTS, EnvironmentDefinitionError
 from deepgym.models import AnswerForm, Case, Difficulty, Environment, Kind, Language, Verifier
 from deepgym.sandbox.base import Limits, check_relative_path
 from deepgym.tasktext import render_task
@@ -112,8 +112,9 @@ class EnvironmentFolder:
     def _examples(self, verifier: Verifier) -> tuple[Case, ...]:
         try:
             return tuple(verifier.examples())
-        except Exception as exc:
-            raise EnvironmentDefinitionError(f"{self.path / 'verifier.py'}: examples(): {exc}") from exc
+        except VERIFIER_FAULTS as exc:
+            fault = f"{type(exc).__name__}: {exc}"
+            raise EnvironmentDefinitionError(f"{self.path / 'verifier.py'}: examples(): {fault}") from exc
 
     def _files(self) -> dict[str, bytes]:
         root = self.path / "files"
@@ -144,6 +145,6 @@ def _load_module(path: Path, source: str) -> ModuleType:
     module.__file__ = str(path)
     try:
         exec(compile(source, str(path), "exec"), vars(module))
-    except Exception as exc:
+    except VERIFIER_FAULTS as exc:
         raise EnvironmentDefinitionError(f"{path}: {type(exc).__name__}: {exc}") from exc
     return module

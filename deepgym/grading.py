@@ -14,7 +14,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deepgym.exceptions import InvalidScoreError, SandboxError, VerifierError
+from deepgym.exceptions import VERIFIER_FAULTS, InvalidScoreError, SandboxError, VerifierError
 from deepgym.extract import split_bundle
 from deepgym.models import Case, CaseOutcome, Environment, ErrorType, RunResult
 from deepgym.sandbox.base import FATAL_STATUSES, Call, Exec, Job, JobResult, StepOutcome
@@ -43,7 +43,7 @@ def hidden_cases(env: Environment) -> tuple[Case, ...]:
     """The environment's hidden cases for its seed. Raises VerifierError when the verifier cannot make proper ones."""
     try:
         cases = tuple(env.verifier.cases(random.Random(f"{env.name}:{env.seed}")))
-    except Exception as exc:
+    except VERIFIER_FAULTS as exc:
         raise VerifierError(f"{env.name}: verifier.cases failed with seed {env.seed}: {_name(exc)}") from exc
     return _checked_cases(env, cases, hidden=True)
 
@@ -52,7 +52,7 @@ def shown_cases(env: Environment) -> tuple[Case, ...]:
     """The examples of the task text. Raises VerifierError when the verifier cannot make proper ones."""
     try:
         cases = tuple(env.verifier.examples())
-    except Exception as exc:
+    except VERIFIER_FAULTS as exc:
         raise VerifierError(f"{env.name}: verifier.examples failed: {_name(exc)}") from exc
     return _checked_cases(env, cases, hidden=False)
 
@@ -189,7 +189,7 @@ def _judge(env: Environment, case: Case, outcome: StepOutcome) -> CaseOutcome:
 def _score(env: Environment, case: Case, outcome: StepOutcome) -> float:
     try:
         score = env.verifier.judge(case, outcome)
-    except Exception as exc:
+    except VERIFIER_FAULTS as exc:
         raise VerifierError(f"{env.name}: verifier.judge failed on case {case.name!r}: {_name(exc)}") from exc
     if not isinstance(score, bool | int | float) or not 0 <= score <= 1:
         raise InvalidScoreError(

@@ -211,7 +211,7 @@ class EngineGroup:
             result = self._flight.take(ref)
         except KeyError:  # of an engine that was replaced
             return None
-        except Exception as error:
+        except Exception as error:  # an engine that fails while it starts raises whatever loading a model does
             if not (isinstance(error, _DEATHS) or ref in self._starts):
                 raise
             if engine is not None:

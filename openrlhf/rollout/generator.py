@@ -165,7 +165,7 @@ class RolloutGenerator:
                 return await self._run(executor, self._limited, prompt, sampling)
         except STOPS_THE_RUN:
             raise
-        except Exception as error:
+        except Exception as error:  # an agent's or an environment's own code, which may raise anything
             if not self._tolerate_failures and prompt.env_func is None:
                 raise
             reason = self.failures.record(where, error)

@@ -94,7 +94,7 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
                 self._timeout_s,
                 name,
             )
-        except Exception:
+        except Exception:  # what the agent makes of an engine's failure hides the failure itself
             if session.failure is not None:
                 raise session.failure from None
             raise

@@ -115,7 +115,7 @@ class AgentServer:
         sampling = _sampling(session, asked, session.max_length - len(ids))
         try:
             completion = await self._engine.generate(ids, sampling)
-        except Exception as error:
+        except Exception as error:  # ends the run, whatever the agent makes of the status that it gets
             session.failure = error
             raise
         session.commit(trace, asked.messages, added)
@@ -196,7 +196,7 @@ async def _json_errors(request: web.Request, handler: Any) -> web.StreamResponse
         return _error(400, f"{where}: {first['msg']}" if where else str(first["msg"]), "invalid_request_error")
     except ValueError as error:
         return _error(400, str(error), error.code if isinstance(error, _Refused) else "invalid_request_error")
-    except Exception as error:
+    except Exception as error:  # what the engine raised: EngineDead, GenerationError, or what it did not foresee
         return _error(503, f"{type(error).__name__}: {error}", "engine_error")
 
 

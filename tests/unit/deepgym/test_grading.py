@@ -1,6 +1,7 @@
 """Verdicts from outcomes, with numbers worked out by hand."""
 
 import math
+import sys
 
 import pytest
 
@@ -98,6 +99,8 @@ def test_a_score_that_is_none_is_an_error_and_not_a_score(score):
 def test_a_verifier_that_raises_leaves_no_verdict_and_names_the_case():
     with pytest.raises(VerifierError, match="'s1': TypeError"):
         grading.grade(environment(lambda case, outcome: len(outcome.value) == 1), CASES, ok(1, 2, 3))
+    with pytest.raises(VerifierError, match="'s1': SystemExit: 3"):
+        grading.grade(environment(lambda case, outcome: sys.exit(3)), CASES, ok(1, 2, 3))
 
 
 def test_a_value_nested_too_deep_never_reaches_the_judge():

@@ -63,7 +63,9 @@ def test_one_name_is_one_environment(tmp_path, folder):
         ("env.toml", 'language = "python"', 'language = "shell"', "Python only"),
         ("verifier.py", "def judge(", "def jugde(", "defines no function judge"),
         ("verifier.py", "import random", "import randomness", "ModuleNotFoundError"),
+        ("verifier.py", "import random", "raise SystemExit(0)", "verifier.py: SystemExit: 0"),
         ("verifier.py", "return sum(numbers)", "return summ(numbers)", "examples"),
+        ("verifier.py", "return sum(numbers)", "raise SystemExit(0)", "examples..: SystemExit: 0"),
     ],
 )
 def test_a_wrong_folder_names_the_file_and_the_field(folder, file, old, new, complaint):
