@@ -298,22 +298,29 @@ async def test_many_cancelled_coroutines_are_no_hanging_threads(write):
     assert {outcome.status for outcome in outcomes} == {Status.UNGRADED}
 
 
-async def test_a_late_thread_comes_back_into_use(write):
+async def test_a_late_thread_comes_back_into_use(write, tmp_path):
     source = PythonReward(
         write("""
+        import pathlib
         import time
 
         def reward_func(queries, prompts, labels):
-            time.sleep(0.6 if queries[0].endswith("late") else 0)
+            while queries[0].endswith("late") and not pathlib.Path(labels[0]).exists():
+                time.sleep(0.01)
             return 1.0
     """),
-        timeout_s=0.3,
+        timeout_s=1.0,
         concurrency=2,
     )
     before = threading.active_count()
-    for _ in range(3):
-        assert (await score(source, "late")).status is Status.UNGRADED
-        await asyncio.sleep(0.6)
+    for number in range(3):
+        end = tmp_path / f"end{number}"
+        outcome = await source.score("late", Prompt(0, "", label=str(end)), "late")
+        assert outcome.status is Status.UNGRADED
+        end.touch()
+        async with asyncio.timeout(30):
+            while source._threads.hung:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
         assert (await score(source)).reward == 1.0
     assert threading.active_count() <= before + 2
     await source.close()
