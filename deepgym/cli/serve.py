@@ -13,6 +13,9 @@ from deepgym.cli.options import Where
 from deepgym.registry import list_environments
 
 KEY_VARIABLE = "DEEPGYM_API_KEY"
+# Longer than any client keeps an idle connection (aiohttp 15 s, httpx 5 s, nginx 60 s). With uvicorn's own 5 s a pooled
+# connection can end just when a request is on its way, and a client may not send a POST again by itself.
+KEEP_ALIVE_S = 75
 
 
 def serve(
@@ -66,6 +69,7 @@ def serve(
             log_config=None,  # one form of log lines, ours
             access_log=False,  # /metrics counts requests
             timeout_graceful_shutdown=5,
+            timeout_keep_alive=KEEP_ALIVE_S,
         )
     return 0
 

@@ -174,6 +174,7 @@ def test_serve_on_this_machine(served):
     assert main(["serve", "coin_change", "--infra_failure_score", "zero", "--port", "0"]) == 0
     ((app, options),) = served
     assert (options["host"], options["port"]) == ("127.0.0.1", 0)
+    assert options["timeout_keep_alive"] > 60  # nginx's pool keeps a connection for so many seconds
     assert not gated(app)
     assert "/reward/score" in app.openapi()["paths"]
 
