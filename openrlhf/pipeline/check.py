@@ -1,30 +1,27 @@
 """What a run reads, opened and looked at in seconds, before any process starts; every fault found is reported."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from transformers import PretrainedConfig
 
-from openrlhf.config.errors import ConfigError
 from openrlhf.config.optimiser import has_critic
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import given
 from openrlhf.data.budget import cut_prompts
-from openrlhf.data.errors import DataError
 from openrlhf.data.images import check_images_fit
 from openrlhf.data.prompts import PromptSet, evaluation_prompts, training_prompts
 from openrlhf.env.env_config import environments_of
 from openrlhf.env.errors import EnvError
 from openrlhf.interfaces import Executor, ImageTokens
-from openrlhf.models.errors import ModelError
 from openrlhf.models.heads import check_heads
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.models.vision.make import vision_processor
+from openrlhf.pipeline.problems import Problems
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
-from openrlhf.reward.errors import RewardError
 from openrlhf.reward.make import make_reward
 from openrlhf.rollout.errors import AgentError
 from openrlhf.rollout.openai_server.executor import OpenAIServerAgentExecutor
@@ -34,7 +31,6 @@ from openrlhf.types import Prompt
 
 logger = logging.getLogger(__name__)
 
-_T = TypeVar("_T")
 # Flags of the episodes in an environment; the other flags of `env` serve verification too.
 _EPISODES = ("env.max_episodes", "env.max_generations", "env.max_retries", "env.request_timeout", "env.code.")
 
@@ -54,15 +50,8 @@ def check_inputs(config: PPOConfig) -> Inputs:
     Raises:
         ConfigError: one line for each input that cannot be used.
     """
-    problems: list[str] = []
-
-    def attempt(call: Callable[[], _T]) -> _T | None:
-        try:
-            return call()
-        except (AgentError, DataError, EnvError, ModelError, RewardError) as error:
-            problems.append(" ".join(str(error).split()))
-            return None
-
+    problems = Problems()
+    attempt = problems.attempt
     actor, use_fast = str(config.actor.model_name_or_path), not config.data.disable_fast_tokenizer
     configs = {name: attempt(lambda name=name: load_config(name)) for name in _models(config)}  # type: ignore[misc]
     if (model := configs[actor]) is not None:
@@ -90,7 +79,7 @@ def check_inputs(config: PPOConfig) -> Inputs:
     for name in _environments(prompts, eval_prompts):
         attempt(lambda name=name: environments_of(config.env)(name))  # type: ignore[misc]  # bound at once
     if problems or prompts is None:
-        raise ConfigError(list(dict.fromkeys(problems)))
+        raise problems.error()
     _warn_about_idle_environments(config, _environments(prompts, eval_prompts))
     if agent is not None and vision is None:  # the check's messages are strings
         warn_about_rewritten_history(tokenizer)

@@ -17,7 +17,7 @@ from openrlhf.sync.shm import SharedMemorySender
 from openrlhf.types import Completion, SamplingParams
 from tests.models import make_tiny_llama
 
-pytestmark = [pytest.mark.engine, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 AFTER = 3e-4
 BEFORE = 10 * AFTER

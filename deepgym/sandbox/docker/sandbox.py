@@ -60,10 +60,10 @@ class DockerSandbox:
     async def start(self) -> None:
         if self._pool is not None:
             return
-        self._client = await self._block(connect, self._url)
-        await self._block(sweep, self._client.api)
-        image = await self._block(ensure_image, self._client)
-        make = functools.partial(self._make, self._client, image)
+        client = self._client = await self._block(connect, self._url)
+        await self._block(sweep, client.api)
+        image = await self._block(ensure_image, client)
+        make = functools.partial(self._make, client, image)
         self._pool = ContainerPool(make, self._warm, self._threads)
         self._pool.fill(Shape.of(Limits()))
 

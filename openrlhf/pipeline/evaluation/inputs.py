@@ -1,32 +1,24 @@
 """What an evaluation reads, opened before any engine starts; every fault found is reported."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
-from openrlhf.config.errors import ConfigError
 from openrlhf.config.evaluate import EvaluateConfig
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.reward import RewardConfig
 from openrlhf.config.train import TrainConfig
-from openrlhf.data.errors import DataError
 from openrlhf.data.prompts import PromptSet, build_prompts
 from openrlhf.env.env_config import environments_of
-from openrlhf.env.errors import EnvError
 from openrlhf.interfaces import RewardSource
-from openrlhf.models.errors import ModelError
 from openrlhf.models.heads import check_heads
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
+from openrlhf.pipeline.problems import Problems
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
-from openrlhf.reward.errors import RewardError
 from openrlhf.reward.make import make_reward
 from openrlhf.rollout.agent import AgentExecutorBase
-from openrlhf.rollout.errors import AgentError
 from openrlhf.rollout.user_agent import make_executor
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +35,8 @@ def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
     Raises:
         ConfigError: one line for each input that cannot be used.
     """
-    problems: list[str] = []
-
-    def attempt(call: Callable[[], _T]) -> _T | None:
-        try:
-            return call()
-        except (AgentError, DataError, EnvError, ModelError, RewardError) as error:
-            problems.append(" ".join(str(error).split()))
-            return None
-
+    problems = Problems()
+    attempt = problems.attempt
     agent = config.train.agent_func_path
     executor = attempt(lambda: make_executor(agent))
     sources = config.source()
@@ -65,7 +50,7 @@ def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
     for environment in sorted({prompt.env_func for prompt in prompts or () if prompt.env_func is not None}):
         attempt(lambda environment=environment: _probe(config, environment))  # type: ignore[misc]  # bound at once
     if problems or prompts is None or executor is None:
-        raise ConfigError(list(dict.fromkeys(problems)))
+        raise problems.error()
     return EvaluationInputs(tokenizer, prompts, executor, reward)
 
 

@@ -179,3 +179,10 @@ def test_images_for_the_openai_style_server_are_refused(with_images, tmp_path):
     changes = {"train.agent_func_path": str(tmp_path / "agent.py"), "reward.remote_url": None}
     with pytest.raises(ConfigError, match="1 prompts have images, and the OpenAI-style server takes text only"):
         check(with_images | changes)
+
+
+def test_a_model_that_cannot_be_split_is_refused(flags):
+    with pytest.raises(ConfigError) as error:
+        check(flags | {"vllm.tensor_parallel_size": 3, "train.colocate_all": False})
+    (line,) = error.value.problems
+    assert "its 4 attention heads cannot be split over --vllm.tensor_parallel_size 3" in line
