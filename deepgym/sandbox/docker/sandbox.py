@@ -60,7 +60,8 @@ class DockerSandbox:
     async def start(self) -> None:
         if self._pool is not None:
             return
-        client = self._client = await self._block(connect, self._url)
+        client: docker.DockerClient = await self._block(connect, self._url)
+        self._client = client
         await self._block(sweep, client.api)
         image = await self._block(ensure_image, client)
         make = functools.partial(self._make, client, image)
