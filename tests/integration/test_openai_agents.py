@@ -7,11 +7,12 @@ import sys
 import pytest
 
 from tests.integration.test_agents import stored
-from tests.integration.training import ROOT, Inputs, rows, train
+from tests.integration.training import ROOT, Inputs, marked_environment, rows, start_training, wait_until_gone
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 EXAMPLE = ROOT / "examples/python/agent_func_openai_agents.py"
+RUN_S = 1000.0  # two to three minutes on a quiet machine
 
 
 def test_two_tools_of_the_agents_sdk_are_called_and_trained_on(tmp_path):
@@ -31,7 +32,10 @@ def test_two_tools_of_the_agents_sdk_are_called_and_trained_on(tmp_path):
         train__max_steps=2,
         logger__num_rollouts_stored=16,
     )
-    run = train(flags, tmp_path / "log")
+    with marked_environment() as environment:
+        run = start_training(flags, tmp_path / "log", environment)
+        run.wait(RUN_S)
+        assert wait_until_gone(environment) == []
     assert run.process.returncode == 0, run.stderr[-4000:] + run.stdout[-2000:]
     steps = [row for row in rows(tmp_path / "run") if "train/policy_loss" in row]
     assert len(steps) == 2
