@@ -6,6 +6,9 @@ A value makes the executor of an environment's episodes: it is called once in ev
     def make_my_env(env: EnvConfig) -> Executor:      # interfaces.Executor: async execute(...) -> Trajectory, close()
         return MyExecutor(env.my_section)
 
+The engine that it is given keeps `--env.max_generations`, and raises TimeoutError where a generation takes longer than
+`--env.request_timeout`.
+
 An executor that returns a trajectory without an outcome leaves the verdict to the task's reward (`reward_config.py`),
 and tells it what it counted in `Trajectory.facts`. An exception in it leaves that sample without a verdict.
 

@@ -31,6 +31,46 @@ async def test_the_example_runs_an_episode():
     assert (len(engine.calls), trajectory.outcome.reward, trajectory.truncated) == (3, 0.0, False)
 
 
+async def test_the_documented_return_contract_in_tensors(tmp_path):
+    """Everything that the reference names: tensors of no dimension, parameters handed back, logs of every step,
+    feedback beside `done`."""
+    path = written(
+        tmp_path,
+        """
+        import torch
+
+        class AgentInstance(AgentInstanceBase):
+            def __init__(self, *args, **kwargs):
+                self.count = 0
+
+            async def reset(self, states: dict, **kwargs) -> dict:
+                return {"observation": states["observation"]}
+
+            async def step(self, states: dict, **kwargs) -> dict:
+                self.count += 1
+                reward = torch.tensor(float(self.count == 3))
+                return {
+                    "rewards": reward,
+                    "scores": reward,
+                    "environment_feedback": " Human: no</s> Assistant: ",
+                    "done": self.count >= 3,
+                    "sampling_params": states.get("sampling_params"),
+                    "extra_logs": {"step": self.count},
+                }
+
+        class AgentExecutor(MultiTurnAgentExecutor):
+            def __init__(self):
+                super().__init__(AgentInstance)
+        """,
+    )
+    engine = ScriptedEngine(lambda call: completion("a"))
+    trajectory = await play(load_agent(path), engine, prompt="Q: ", label="", max_length=400)
+    outcome, (segment,) = trajectory.outcome, trajectory.segments
+    assert (outcome.reward, outcome.score, outcome.extra_logs) == (1.0, 1.0, {"num_turns": 3.0, "step": 6.0})
+    said = FakeTokenizer().decode(segment.token_ids.tolist())
+    assert said == "Q: a<eos> Human: no</s> Assistant: a<eos> Human: no</s> Assistant: a<eos>"
+
+
 def text(call) -> str:
     return FakeTokenizer().decode(call.prompt_token_ids)
 
