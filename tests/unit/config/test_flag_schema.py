@@ -63,6 +63,7 @@ def test_our_own_flags():
         "reward.ungraded",
         "reward.model_weights",
         "reward.abort_after",
+        "reward.max_concurrent",
         "vllm.max_num_seqs",
         "vllm.dtype",
         "vllm.cpu_kv_cache_gb",

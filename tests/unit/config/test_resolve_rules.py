@@ -177,6 +177,7 @@ WARNED = [
     (GAE | {"critic.lr_warmup_ratio": 0.1, "critic.lr_scheduler": "constant"}, "critic.lr_warmup_ratio"),
     ({"actor.muon.momentum": 0.9}, "actor.muon.momentum"),
     ({"reward.offload": True}, "reward.offload"),
+    ({"reward.remote_url": "http://127.0.0.1:9", "reward.max_concurrent": 4}, "reward.max_concurrent"),
     ({"ds.value_head_prefix": "head"}, "ds.value_head_prefix"),
     (GAE | {"train.colocate_critic_reward": True}, "train.colocate_critic_reward"),
     (
