@@ -1,5 +1,6 @@
 """The report in headless Chromium: what a person sees, also of data that is broken, empty or very long."""
 
+import gzip
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from selenium.webdriver.support.ui import Select
 
 from openrlhf.track.report.page import render
 from openrlhf.track.report.run_data import read_run
-from openrlhf.track.rollout_file import rollout_file, write_samples
+from openrlhf.track.rollout_file import rollout_file
 
 ATTACK = "<img src=x onerror=\"document.title='taken'\"></script><script>document.title='taken'</script>"
 ODD = "日本語 \u202e\U0001f600\ufffd\n\t&amp;"
@@ -69,7 +70,9 @@ def write_run(folder: Path, rows: Sequence[Any], samples: Sequence[dict[str, Any
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     (folder / "metrics.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     for step in {each["step"] for each in samples}:
-        write_samples(rollout_file(folder / "rollouts", step), [each for each in samples if each["step"] == step])
+        lines = [json.dumps(each) for each in samples if each["step"] == step]  # also what no run of ours would write
+        with gzip.open(rollout_file(folder / "rollouts", step), "wt", encoding="utf-8") as file:
+            file.write("".join(line + "\n" for line in lines))
     return folder
 
 
