@@ -4,7 +4,7 @@ Their images are files in rollouts/images, named by what is in them, so that eac
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -31,8 +31,13 @@ class TrainedSample:
 TrainedSamples = Mapping[str, TrainedSample]  # by sample_id
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    """Null for no value, and for one that is no number, which JSON cannot say."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _rounded(values: Iterable[float]) -> list[float | None]:
+    return [_finite(round(float(value), 6)) for value in values]
 
 
 def segment_row(segment: Segment, streams: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -41,11 +46,11 @@ def segment_row(segment: Segment, streams: Mapping[str, np.ndarray]) -> dict[str
         "token_ids": segment.token_ids.tolist(),
         "action_mask": segment.action_mask.astype(int).tolist(),
         "loss_mask": segment.loss_mask.astype(int).tolist(),
-        "logprobs": [round(float(value), 6) for value in segment.logprobs],
+        "logprobs": _rounded(segment.logprobs),
         "policy_versions": segment.policy_versions.tolist(),
-        "turns": [{"start": turn.start, "end": turn.end, "reward": turn.reward} for turn in segment.turns],
+        "turns": [{"start": turn.start, "end": turn.end, "reward": _finite(turn.reward)} for turn in segment.turns],
         **({"images": [image_name(image) for image in segment.images]} if segment.images else {}),
-    } | {name: [round(float(value), 6) for value in stream] for name, stream in streams.items()}
+    } | {name: _rounded(stream) for name, stream in streams.items()}
 
 
 def image_name(image: EncodedImage) -> str:

@@ -72,3 +72,13 @@ def test_images_are_files_beside_the_steps_each_of_them_once(tmp_path, make_grou
     assert second["segments"][0]["images"] == [f"{photo.digest[:16]}.jpg", red_name]
     assert (tmp_path / "images" / red_name).read_bytes() == red.data
     assert len(list((tmp_path / "images").iterdir())) == 2
+
+
+def test_what_is_no_number_is_null(tmp_path, make_group):
+    """JSON has no infinity, and a record that cannot be written is no reason to end a run."""
+    trained = {"a-0": TrainedSample(float("nan"), [{"advantages": np.array([0.0, np.inf, -2.0])}])}
+    outcome = RewardOutcome(1.0, 1.0, extra_logs={"ratio": float("inf")})
+    RolloutStore(tmp_path, per_step=1).write(1, [make_group("a", 1, outcome)], trained)
+    (row,) = read_samples(tmp_path / "step_000001.jsonl.gz")
+    assert row["segments"][0]["advantages"] == [0.0, None, -2.0]
+    assert (row["shaped_reward"], row["extra_logs"]) == (None, {"ratio": None})
