@@ -11,7 +11,7 @@ NAME=$(basename "$EXAMPLE")
 MODEL=${MODEL:-.models/SmolLM2-135M-Instruct}
 DATA=${DATA:-runs/data/$NAME}
 RUN=${RUN:-runs/$NAME}
-SEED=${SEED:-42}
+SEED=${SEED:-0}
 LR=${LR:-2e-5}
 STEPS=${STEPS:-10}
 MAX_NEW_TOKENS=${MAX_NEW_TOKENS:-24}
@@ -28,7 +28,7 @@ echo "== 1/4 model and data"
 python3 $HERE/prepare_model.py "$MODEL"
 python3 "$EXAMPLE/make_data.py" "$DATA"
 
-echo "== 2/4 held-out score before training (plain transformers)"
+echo "== 2/4 held-out score before training (plain transformers; a few minutes without a word)"
 rm -rf "$RUN/tensorboard"  # events of an earlier run would be drawn into the same curves
 BEFORE=$DATA/score_of_$(basename "$MODEL")_$MAX_NEW_TOKENS.json  # the same for every run on this data
 if [ ! -f "$BEFORE" ]; then
@@ -37,7 +37,7 @@ if [ ! -f "$BEFORE" ]; then
 fi
 mkdir -p "$RUN" && cp "$BEFORE" "$RUN/score_before.json"
 
-echo "== 3/4 training"
+echo "== 3/4 training (starts Ray, vLLM and DeepSpeed and scores the held-out prompts before the first line)"
 python3 -m openrlhf.cli.train_ppo_ray \
    --actor.model_name_or_path "$MODEL" \
    --reward.remote_url "$EXAMPLE/reward_func.py" \
