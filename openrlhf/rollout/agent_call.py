@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from openrlhf.faults import is_ctrl_c, named
@@ -19,17 +19,11 @@ async def call_agent(call: Callable[[], Any], timeout_s: float | None, what: str
 
     The call runs on the engine's event loop: one that blocks instead of awaiting delays everybody and cannot be timed.
     """
-    task = asyncio.ensure_future(_boxed(call))
-    try:
-        await asyncio.wait({task}, timeout=timeout_s)
-    finally:
-        if not task.done():
-            task.cancel()
-    if not task.done():
-        raise AgentTimeout(f"{what} took longer than {timeout_s:g} s")
-    if task.cancelled():
-        raise RuntimeError(f"{what} was cancelled by its own code")
-    value, error = task.result()
+    value, error = _begin(call)
+    if error is None and inspect.isawaitable(value):
+        value, error = await _finish(value, timeout_s, what)
+    if isinstance(error, asyncio.CancelledError):
+        raise RuntimeError(f"{what} was cancelled by its own code") from error
     if isinstance(error, SystemExit):
         raise RuntimeError(f"{what} called exit({error.code!r})") from error
     if error is None:
@@ -39,11 +33,31 @@ async def call_agent(call: Callable[[], Any], timeout_s: float | None, what: str
     raise RuntimeError(f"{what} raised {named(error)}") from error  # in a task it would end the event loop
 
 
-async def _boxed(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+def _begin(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """What the call itself returns, often something to await; a task for it alone would cost more than most calls."""
+    try:
+        return call(), None
+    except BaseException as error:
+        return None, error
+
+
+async def _finish(value: Awaitable[Any], timeout_s: float | None, what: str) -> tuple[Any, BaseException | None]:
+    """Await in a task of its own, which can be left behind; AgentTimeout where it takes too long."""
+    task = asyncio.ensure_future(_boxed(value))
+    try:
+        await asyncio.wait({task}, timeout=timeout_s)
+    finally:
+        if not task.done():
+            task.cancel()
+    if not task.done():
+        raise AgentTimeout(f"{what} took longer than {timeout_s:g} s")
+    return (None, asyncio.CancelledError()) if task.cancelled() else task.result()
+
+
+async def _boxed(value: Awaitable[Any]) -> tuple[Any, BaseException | None]:
     """Hand exceptions over as values: SystemExit in a task would end the event loop."""
     try:
-        value = call()
-        return (await value if inspect.isawaitable(value) else value), None
+        return await value, None
     except asyncio.CancelledError:
         raise
     except BaseException as error:

@@ -23,11 +23,12 @@ _ENGINE_DECIDES = {
 }
 
 
-def own_copy(sampling: SamplingParams) -> SamplingParams:
-    """Agents may change their parameters in place; nobody else must notice."""
+def own_copy(sampling: SamplingParams, **changes: Any) -> SamplingParams:
+    """A copy with other values for the fields in `changes`. Agents may change their parameters in place; nobody else
+    must notice."""
     bias = None if sampling.logit_bias is None else dict(sampling.logit_bias)
     structure = None if sampling.structured_outputs is None else dict(sampling.structured_outputs)
-    return replace(sampling, logit_bias=bias, structured_outputs=structure)
+    return replace(sampling, **{"logit_bias": bias, "structured_outputs": structure, **changes})
 
 
 def same_distribution(one: SamplingParams, other: SamplingParams) -> bool:

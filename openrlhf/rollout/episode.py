@@ -1,7 +1,6 @@
 """One episode of an agent under way: its tokens, its budgets, and what it has earned."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from openrlhf.env.episode.budget import plan_budget
@@ -55,8 +54,7 @@ class Episode:
         """The parameters of the next action: at most its own max_tokens, at most what is left of the context."""
         room = self._max_length - len(self.tokens)
         limit = room if self.sampling.max_tokens is None else min(self.sampling.max_tokens, room)
-        sampling = own_copy(self.sampling)
-        return replace(sampling, max_tokens=limit, seed=turn_seed(sampling.seed, self.num_turns))
+        return own_copy(self.sampling, max_tokens=limit, seed=turn_seed(self.sampling.seed, self.num_turns))
 
     def act(self, completion: Completion) -> str:
         """Take in a sampled action; returns its text, special tokens kept."""

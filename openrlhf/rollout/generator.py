@@ -115,7 +115,7 @@ class RolloutGenerator:
             raise ValueError(f"group {group_id}: {n} samples but {len(seeds)} seeds")
         tasks = [
             asyncio.create_task(
-                self._run_sample(prompt, group_id, index, dataclasses.replace(own_copy(sampling), seed=seed))
+                self._run_sample(prompt, group_id, index, own_copy(sampling, seed=seed))
             )
             for index, seed in enumerate(seeds)
         ]
@@ -138,8 +138,8 @@ class RolloutGenerator:
         with self._generating.running():
             trajectory = await self._execute(prompt, sampling)
         generated = time.monotonic()
-        query, response = self._texts(trajectory.segments)
-        outcome = trajectory.outcome or await self._score(query, prompt, response, trajectory, sampling)
+        response = self._response(trajectory.segments)
+        outcome = trajectory.outcome or await self._score(prompt, response, trajectory, sampling)
         if trajectory.facts:
             outcome = dataclasses.replace(outcome, extra_logs={**trajectory.facts, **outcome.extra_logs})
         rollout = Rollout(
@@ -187,7 +187,7 @@ class RolloutGenerator:
         return trajectory
 
     async def _score(
-        self, query: str, prompt: Prompt, response: str, trajectory: Trajectory, sampling: SamplingParams
+        self, prompt: Prompt, response: str, trajectory: Trajectory, sampling: SamplingParams
     ) -> RewardOutcome:
         if prompt.task is not None and self._tasks is not None:
             with self._scoring.running():
@@ -196,16 +196,17 @@ class RolloutGenerator:
         if self._reward is None:
             name = type(self._executor).__name__
             raise RewardError(f"{name} returned a trajectory without an outcome, and this run has no reward source")
+        query = self._text(trajectory.segments[-1], 0) if trajectory.segments else ""
         with self._scoring.running():
             return await self._reward.score(query, prompt, response)
 
-    def _texts(self, segments: Sequence[Segment]) -> tuple[str, str]:
-        """Return (prompt and response, response) of the last segment as text, special tokens kept."""
+    def _response(self, segments: Sequence[Segment]) -> str:
+        """The last segment from its first action on as text, special tokens kept."""
         if not segments:
-            return "", ""
+            return ""
         segment = segments[-1]
         start = int(np.argmax(segment.action_mask)) if segment.num_actions else len(segment.token_ids)
-        return self._text(segment, 0), self._text(segment, start)
+        return self._text(segment, start)
 
     def _text(self, segment: Segment, start: int) -> str:
         """The text from a token on; an image is one placeholder in it, as in the prompt's own text."""

@@ -124,6 +124,8 @@ class MultiTurnAgentExecutor(AgentExecutorBase):
 
     async def _close(self, agent: AgentInstanceBase) -> None:
         """An environment that does not close well keeps its episode's verdict."""
+        if type(agent).close is AgentInstanceBase.close:
+            return
         try:
             await call_agent(agent.close, CLOSE_S, f"{self._name}.close")
         except Exception as error:

@@ -309,7 +309,7 @@ async def test_a_late_thread_comes_back_into_use(write, tmp_path):
                 time.sleep(0.01)
             return 1.0
     """),
-        timeout_s=1.0,
+        timeout_s=0.5,
         concurrency=2,
     )
     before = threading.active_count()
