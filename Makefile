@@ -9,7 +9,12 @@ unexport PYTHONDONTWRITEBYTECODE
 HALF := $(addprefix tests/unit/,rl train models pipeline reward cluster rollout data track)
 OTHER_HALF := tests/unit $(HALF:%=--ignore=%)
 
-.PHONY: help setup quickstart test test-engines test-others test-all check lint types unit unit-half unit-other-half docs-check docs bench soak clean
+# The tests that start whole runs or engines, in three parts: most of a run's time is spent waiting for its processes.
+RUNS := $(addprefix tests/integration/,test_training_run.py test_training_ends.py test_learning.py \
+	deepgym/test_openrlhf_client.py)
+RESUMED_RUNS := $(addprefix tests/integration/,test_resume.py test_two_turn_game.py)
+
+.PHONY: help setup quickstart test test-resumed-runs test-runs test-engines test-others test-all check lint types unit unit-half unit-other-half docs-check docs bench soak clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -20,13 +25,19 @@ setup:  ## fill .venv for this machine; nothing to do when it is up to date
 quickstart: setup  ## train SmolLM2-135M on a small task and score it before and after
 	@examples/quickstart/run.sh
 
-test: setup  ## unit, contract and integration tests (real Ray, vLLM, DeepSpeed, bubblewrap and podman)
-	@$(MAKE) --no-print-directory --output-sync=target -j 2 unit
-	@$(MAKE) --no-print-directory -j 2 test-engines test-others
+test: setup  ## docs, unit, contract and integration tests (real Ray, vLLM, DeepSpeed, bubblewrap and podman)
+	@$(MAKE) --no-print-directory --output-sync=target -j 3 unit docs-check
+	@$(MAKE) --no-print-directory -j 3 test-resumed-runs test-others test-runs test-engines
 
-# Side by side: starting engines and waiting for sandboxes leave each other room.
+# Three side by side on two cores: starting processes and waiting for sandboxes leave each other room.
+test-resumed-runs:
+	pytest -q -m "engine and not slow and not gpu" $(RESUMED_RUNS)
+
+test-runs:
+	pytest -q -m "engine and not slow and not gpu" $(RUNS)
+
 test-engines:
-	pytest -q -m "engine and not slow and not gpu" --ignore=tests/unit tests
+	pytest -q -m "engine and not slow and not gpu" $(addprefix --ignore=,$(RUNS) $(RESUMED_RUNS)) tests/integration
 
 test-others:
 	pytest -q -m "not engine and not slow and not gpu" --ignore=tests/unit tests
@@ -36,8 +47,8 @@ test-all: setup  ## everything, the long proofs too; keeps what they print in do
 	KEEP_PROOFS=yes bash -o pipefail -c 'pytest -q -rA tests 2>&1 | tee runs/test-all.txt'
 	@tail -n 400 runs/test-all.txt | grep -E '^(PASSED|FAILED|ERROR|=)' > docs/proofs/test-all.txt
 
-check: setup  ## ruff, types, docs, architecture, unit tests: no engine; a minute
-	@$(MAKE) --no-print-directory --output-sync=target -j 2 unit types docs-check lint
+check: setup  ## ruff, types, architecture, unit tests: no engine; a minute
+	@$(MAKE) --no-print-directory --output-sync=target -j 3 unit types lint
 
 lint:
 	ruff check .

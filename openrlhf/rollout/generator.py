@@ -114,9 +114,7 @@ class RolloutGenerator:
         if len(seeds) != n:
             raise ValueError(f"group {group_id}: {n} samples but {len(seeds)} seeds")
         tasks = [
-            asyncio.create_task(
-                self._run_sample(prompt, group_id, index, own_copy(sampling, seed=seed))
-            )
+            asyncio.create_task(self._run_sample(prompt, group_id, index, own_copy(sampling, seed=seed)))
             for index, seed in enumerate(seeds)
         ]
         try:

@@ -128,6 +128,7 @@ def test_a_ray_cluster_that_is_announced_and_gone(inputs, tmp_path):
     assert "RAY_ADDRESS" in line
 
 
+@pytest.mark.slow
 def test_a_reward_function_that_raises_ends_the_run(inputs, tmp_path):
     inputs.reward.write_text(RAISING_REWARD)
     inputs.prompts.write_text('{"input": "one", "label": "1"}\n{"input": "seven", "label": "7"}\n')

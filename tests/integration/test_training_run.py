@@ -188,6 +188,7 @@ def rewards_of(output: Path) -> list[float]:
     return [row["rollout/reward_mean"] for row in rows(output) if row["step"] > 0]
 
 
+@pytest.mark.slow  # that a resumed run has the weights of an uncut one says it too
 def test_the_same_seed_gives_the_same_rewards_and_weights(full_run, repeated_run):
     assert rewards_of(repeated_run) == rewards_of(full_run[0])
     assert len(set(rewards_of(repeated_run))) == 2
@@ -195,6 +196,7 @@ def test_the_same_seed_gives_the_same_rewards_and_weights(full_run, repeated_run
     assert exported[0].read_bytes() == exported[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_a_submitted_ray_job_trains_and_another_seed_samples_otherwise(inputs, repeated_run, tmp_path):
     """As the seeds launch it: a cluster of the user's, the repository as working directory, relative inputs."""
     work = tmp_path / "work"

@@ -13,6 +13,7 @@ new weights over the keys and values of the old ones. `completion.policy_version
 """
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -89,6 +90,8 @@ class VllmEngine:
         self._llm = AsyncLLM.from_engine_args(engine_args(self._args))
         await self._llm.collective_rpc("end_with_parent")
         await self._llm.update_weight_version(str(self._version))
+        gc.collect()
+        gc.freeze()  # what is there now stays: without this every collection would go over all of vLLM's modules
 
     @property
     def policy_version(self) -> int:
@@ -204,6 +207,7 @@ class VllmEngine:
             self._die("it was shut down")
             self._llm.shutdown()
             self._llm = None
+            gc.unfreeze()  # else the interpreter ends with warnings of leaked objects
 
     async def _receive(self, manifest: TransferManifest) -> None:
         llm = self._live()

@@ -59,6 +59,7 @@ def inputs(folder: Path, prompts: Path) -> Inputs:
     return Inputs(folder, folder / "model", prompts, EXAMPLE / "reward_func.py")
 
 
+@pytest.mark.slow
 def test_pictures_and_text_on_two_processes(folder, tmp_path):
     # Every other row is text, so a rank's micro-batch often has no picture; micro-batches hold two sequences.
     content = lines(folder / "train.jsonl")[:16]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from openrlhf.interfaces import RewardSource
+from openrlhf.reward import python_function
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.python_function import PythonReward
 from openrlhf.types import Prompt, Status
@@ -270,11 +271,11 @@ HANGS_ON_THE_LABEL = """
 
 @pytest.mark.parametrize(("prefix", "sleep"), [("", "time.sleep"), ("async ", "await asyncio.sleep")])
 async def test_a_hanging_call_is_ungraded_and_blocks_no_other(write, prefix, sleep):
-    source = PythonReward(write(HANGS_ON_THE_LABEL.format(prefix=prefix, sleep=sleep)), timeout_s=1.0, concurrency=2)
+    source = PythonReward(write(HANGS_ON_THE_LABEL.format(prefix=prefix, sleep=sleep)), timeout_s=0.5, concurrency=2)
     started = time.monotonic()
     hung, *others = await asyncio.gather(score(source, "hang"), *(score(source) for _ in range(6)))
     assert hung.status is Status.UNGRADED
-    assert "took longer than 1 s" in hung.reason
+    assert "took longer than 0.5 s" in hung.reason
     assert [outcome.reward for outcome in others] == [1.0] * 6
     assert source.stats() == {"timeout": 1}
     assert time.monotonic() - started < 30  # the call would take 60
@@ -282,14 +283,16 @@ async def test_a_hanging_call_is_ungraded_and_blocks_no_other(write, prefix, sle
 
 
 @pytest.mark.parametrize(("prefix", "sleep"), [("", "time.sleep"), ("async ", "time.sleep")])
-async def test_a_function_that_hangs_in_every_thread_ends_the_run(write, prefix, sleep):
+async def test_a_function_that_hangs_in_every_thread_ends_the_run(write, monkeypatch, prefix, sleep):
+    monkeypatch.setattr(python_function, "GRACE_S", 0.1)
     # The second is an async function that blocks its loop: it cannot be cancelled, so it must not hide.
     source = PythonReward(write(HANGS_ON_THE_LABEL.format(prefix=prefix, sleep=sleep)), timeout_s=0.1, concurrency=2)
     results = await asyncio.gather(*(score(source, "hang") for _ in range(2)), return_exceptions=True)
     assert any(isinstance(result, RewardError) and "still runs" in str(result) for result in results)
 
 
-async def test_many_cancelled_coroutines_are_no_hanging_threads(write):
+async def test_many_cancelled_coroutines_are_no_hanging_threads(write, monkeypatch):
+    monkeypatch.setattr(python_function, "GRACE_S", 0.3)
     source = PythonReward(
         write(HANGS_ON_THE_LABEL.format(prefix="async ", sleep="await asyncio.sleep")), timeout_s=0.1, concurrency=2
     )
@@ -309,7 +312,7 @@ async def test_a_late_thread_comes_back_into_use(write, tmp_path):
                 time.sleep(0.01)
             return 1.0
     """),
-        timeout_s=0.5,
+        timeout_s=0.25,
         concurrency=2,
     )
     before = threading.active_count()
