@@ -1,9 +1,9 @@
 """256 episodes of an agent at once: is every one accounted for, and what do episodes cost beside the engine alone?
 
-    python3 benchmarks/agent_episodes.py [--model .models/SmolLM2-135M-Instruct --episodes 256 --turns 2]
+    python3 benchmarks/agent_episodes.py [--random_model --episodes 256 --turns 2]
 
-Without `--model` a random Llama of two layers samples: an engine that costs next to nothing, beside which whatever the
-episodes cost shows most.
+With `--random_model` a random Llama of two layers samples: an engine that costs next to nothing, beside which whatever
+the episodes cost shows most.
 
 First a rough environment: it answers after random delays, and some of its episodes raise, hang, or give no reward. Each
 sample must end as it was meant to, with no other episode's text in it. Then a fast environment: its tokens per second
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from support import small_run
-from support.machine import Setting, choose_setting, prepare_model, print_header
+from support.machine import MODEL, Setting, choose_setting, prepare_model, print_header
 from support.rounds import Turn, report, take_turns
 
 from openrlhf.types import Prompt, Rollout, SamplingParams
@@ -221,12 +221,13 @@ def compare_fast(arena: Arena, arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="default: a random Llama of two layers")
+    parser.add_argument("--model", default=str(MODEL), help="model folder; the default is made when it is missing")
+    parser.add_argument("--random_model", action="store_true", help="a random Llama of two layers instead")
     parser.add_argument("--dtype", choices=["bf16", "fp32"], help="default: what suits the machine")
     parser.add_argument("--episodes", type=int, default=256)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--max_new_tokens", type=int, default=8, help="of each turn, always used up")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0, help="of the rough environment")
     arguments = parser.parse_args()
     from openrlhf.rollout.vllm.environment import engine_environment
@@ -234,9 +235,11 @@ def main() -> None:
     setting = choose_setting(arguments.dtype)
     os.environ.update(engine_environment(setting.device, threads=len(os.sched_getaffinity(0))))
     with tempfile.TemporaryDirectory() as folder:
-        if arguments.model is None:
-            small_run.make_model(Path(folder) / "random-llama")
-        model = str(Path(folder) / "random-llama") if arguments.model is None else prepare_model(arguments.model)
+        model = arguments.model
+        if arguments.random_model:
+            model = str(Path(folder) / "random-llama")
+            small_run.make_model(Path(model))
+        prepare_model(model)
         print_header("episodes of an agent", model, setting)
         arena = Arena(model, arguments, setting)
         try:

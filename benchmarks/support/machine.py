@@ -30,11 +30,10 @@ def choose_setting(dtype: Literal["bf16", "fp32"] | None) -> Setting:
     return Setting(device, dtype or ("bf16" if fast_bf16 else "fp32"))
 
 
-def prepare_model(path: str) -> str:
-    """Return `path`; the quickstart's model is made first where it is missing."""
+def prepare_model(path: str) -> None:
+    """Make the quickstart's model where `path` is its folder and it is missing."""
     if Path(path) == MODEL:
         subprocess.run([sys.executable, ROOT / "examples/quickstart/prepare_model.py", MODEL], check=True, timeout=600)
-    return path
 
 
 def print_header(what: str, path: str, setting: Setting) -> None:

@@ -19,6 +19,7 @@ from openrlhf.config.parse import parse_ppo
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.resolve import resolve
 from openrlhf.config.yaml_file import to_yaml
+from openrlhf.imports import HeavyImports
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,8 +47,8 @@ def _check(config: PPOConfig) -> None:
 
 
 def _train(config: PPOConfig) -> None:
-    from openrlhf.pipeline.run import run
-
+    with HeavyImports():
+        from openrlhf.pipeline.run import run
     run(config)
 
 

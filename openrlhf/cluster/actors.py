@@ -22,6 +22,7 @@ from openrlhf.cluster.specs import (
     ReferenceSpec,
     RewardSpec,
 )
+from openrlhf.imports import HeavyImports
 from openrlhf.types import MicroBatch, TransferManifest
 
 
@@ -75,6 +76,7 @@ def _context(spec: ModelSpec, place: RankPlace) -> Any:
 class PolicyActor(_TrainedRank):
     """One rank of the trained policy."""
 
+    @HeavyImports()
     def load(self, spec: PolicySpec, place: RankPlace) -> None:
         from openrlhf.sync.make import make_sender
         from openrlhf.train.policy import PolicyTrainer
@@ -135,6 +137,7 @@ class PolicyActor(_TrainedRank):
 class ReferenceActor(_Rank):
     """One rank of the frozen reference policy."""
 
+    @HeavyImports()
     def load(self, spec: ReferenceSpec, place: RankPlace) -> None:
         from openrlhf.train.reference import ReferenceModel
 
@@ -154,6 +157,7 @@ class ReferenceActor(_Rank):
 class CriticActor(_TrainedRank):
     """One rank of the critic."""
 
+    @HeavyImports()
     def load(self, spec: CriticSpec, place: RankPlace) -> None:
         from openrlhf.rl.losses.aggregation import Aggregation
         from openrlhf.train.critic import CriticTrainer
@@ -182,6 +186,7 @@ class CriticActor(_TrainedRank):
 class RewardActor(_Rank):
     """One rank of the frozen reward models."""
 
+    @HeavyImports()
     def load(self, spec: RewardSpec, place: RankPlace) -> None:
         from openrlhf.models.tokenizer import load_tokenizer
         from openrlhf.reward.model import load_reward_models
@@ -209,20 +214,21 @@ class EngineActor:
     """One vLLM engine with the executor and the reward source of its samples."""
 
     async def start(self, spec: EngineSpec, index: int) -> None:
-        from openrlhf.env.env_config import environments_of
-        from openrlhf.env.task_rewards import TaskRewards
-        from openrlhf.models.load import load_config
-        from openrlhf.models.tokenizer import load_tokenizer
-        from openrlhf.models.vision.make import vision_processor
-        from openrlhf.reward.make import make_reward
-        from openrlhf.rollout.environments import Environments
-        from openrlhf.rollout.generator import RolloutGenerator
-        from openrlhf.rollout.user_agent import make_executor
-        from openrlhf.rollout.vllm.args import VllmEngineArgs
-        from openrlhf.rollout.vllm.environment import silence_import
+        with HeavyImports():
+            from openrlhf.env.env_config import environments_of
+            from openrlhf.env.task_rewards import TaskRewards
+            from openrlhf.models.load import load_config
+            from openrlhf.models.tokenizer import load_tokenizer
+            from openrlhf.models.vision.make import vision_processor
+            from openrlhf.reward.make import make_reward
+            from openrlhf.rollout.environments import Environments
+            from openrlhf.rollout.generator import RolloutGenerator
+            from openrlhf.rollout.user_agent import make_executor
+            from openrlhf.rollout.vllm.args import VllmEngineArgs
+            from openrlhf.rollout.vllm.environment import silence_import
 
-        silence_import()
-        from openrlhf.rollout.vllm.engine import VllmEngine
+            silence_import()
+            from openrlhf.rollout.vllm.engine import VllmEngine
 
         tokenizer = load_tokenizer(spec.model_name_or_path, use_fast=not spec.data.disable_fast_tokenizer)
         model, max_images = spec.model_name_or_path, spec.data.max_images_per_prompt

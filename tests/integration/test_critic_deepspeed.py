@@ -47,6 +47,7 @@ def accumulate(critic: TorchBackend):
     return finalize(add_up(critic, [batch], loss_of))
 
 
+@pytest.mark.slow
 def test_the_critic_is_the_same_over_ranks_stages_and_layouts_and_resumes(critic_path, tmp_path) -> None:
     plain = plain_critic(critic_path)
     expected_metrics = accumulate(plain)

@@ -99,6 +99,7 @@ def test_muon_steps_hidden_matrices_and_adamw_the_rest(model_path, tmp_path) -> 
             assert values.median() > 0.5, name
 
 
+@pytest.mark.slow
 def test_the_average_follows_the_weights_and_is_what_is_exported(model_path, tmp_path) -> None:
     found = run("average", 2, model_path, tmp_path, "role_worker")
     for stage in AVERAGED_STAGES:

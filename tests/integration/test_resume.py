@@ -83,7 +83,7 @@ REPLACED = [
     ("evaluating", "engine"),
 ]
 ASYNC = [("queueing", "driver"), ("queueing", "trainer"), ("queueing", "engine core")]
-IN_CI = [("saving", "driver"), ("generating", "engine core"), ("queueing", "driver")]
+IN_CI = [("saving", "driver"), ("generating", "engine core"), ("queueing", "engine core")]
 
 
 def points(of: list[tuple[str, str]]) -> list[object]:

@@ -170,6 +170,11 @@ def test_the_processes_say_nothing_that_is_not_news(full_run):
     ]
 
 
+def test_temporary_files_are_gone_but_for_ray_s(full_run):
+    """Ray keeps its logs; vLLM's sockets would stay if nobody removed them."""
+    assert full_run[1].leftovers == ["ray"]
+
+
 @pytest.fixture(scope="module")
 def repeated_run(inputs, full_run, tmp_path_factory) -> Path:
     """The full run once more, without what does not touch the policy: evaluation, TensorBoard."""
@@ -280,6 +285,7 @@ def grader() -> Iterator[tuple[str, list[dict]]]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_several_processes_engines_and_a_reward_server_train_together(inputs, tmp_path, grader):
     """Two policy ranks under ZeRO-3, two reference ranks, two engines, KL in the reward, a short last batch."""
     address, requests = grader

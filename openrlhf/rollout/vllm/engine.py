@@ -14,8 +14,10 @@ new weights over the keys and values of the old ones. `completion.policy_version
 
 import asyncio
 import gc
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from vllm import SamplingParams as VllmSamplingParams
@@ -25,10 +27,12 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.engine.output_processor import RequestOutputCollector
 
+from openrlhf.imports import HeavyImports
 from openrlhf.interfaces import ImageTokens
 from openrlhf.rollout.clock import BusyClock
 from openrlhf.rollout.errors import EngineDead
 from openrlhf.rollout.vllm.args import VllmEngineArgs
+from openrlhf.rollout.vllm.core import quick_core
 from openrlhf.rollout.vllm.requests import check_prompt, to_completion, to_vllm_prompt, to_vllm_sampling
 from openrlhf.types import Completion, EncodedImage, SamplingParams, TransferManifest
 
@@ -70,6 +74,7 @@ class VllmEngine:
         self._args = args
         self.keep_in_flight = args.keep_in_flight
         self._llm: AsyncLLM | None = None
+        self._sockets = TemporaryDirectory(prefix="vllm-", ignore_cleanup_errors=True)  # vLLM removes none of its own
         self._cause_of_death: str | None = None
         self._version = 0
         self._next_request = 0
@@ -87,7 +92,9 @@ class VllmEngine:
 
     async def start(self) -> None:
         """Load the model; blocks the event loop for the seconds that takes."""
-        self._llm = AsyncLLM.from_engine_args(engine_args(self._args))
+        os.environ["VLLM_RPC_BASE_PATH"] = self._sockets.name
+        with HeavyImports(), quick_core():
+            self._llm = AsyncLLM.from_engine_args(engine_args(self._args))
         await self._llm.collective_rpc("end_with_parent")
         await self._llm.update_weight_version(str(self._version))
         gc.collect()
@@ -207,6 +214,7 @@ class VllmEngine:
             self._die("it was shut down")
             self._llm.shutdown()
             self._llm = None
+            self._sockets.cleanup()
             gc.unfreeze()  # else the interpreter ends with warnings of leaked objects
 
     async def _receive(self, manifest: TransferManifest) -> None:

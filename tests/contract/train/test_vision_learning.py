@@ -168,6 +168,7 @@ def test_colours_are_learnt_from_pictures(folder):
     assert after >= 0.85
 
 
+@pytest.mark.slow
 def test_control_with_mismatched_pictures_nothing_is_learnt(folder):
     _, after = learn(folder, mismatched=True)
     assert after < 0.4
