@@ -28,6 +28,7 @@ quickstart: setup  ## train SmolLM2-135M on a small task and score it before and
 test: setup  ## docs, unit, contract and integration tests (real Ray, vLLM, DeepSpeed, bubblewrap and podman)
 	@$(MAKE) --no-print-directory --output-sync=target -j 3 unit docs-check
 	@$(MAKE) --no-print-directory -j 3 test-resumed-runs test-others test-runs test-engines
+	@echo "make test: every part has passed"
 
 # Three side by side on two cores: starting processes and waiting for sandboxes leave each other room.
 test-resumed-runs:
