@@ -71,6 +71,7 @@ def expected_muon(path: Path) -> list[dict[str, torch.Tensor]]:
     return steps
 
 
+@pytest.mark.slow
 def test_muon_steps_hidden_matrices_and_adamw_the_rest(model_path, tmp_path) -> None:
     expected = expected_muon(model_path)
     found = run("muon", 2, model_path, tmp_path, "role_worker")

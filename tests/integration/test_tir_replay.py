@@ -17,7 +17,7 @@ from tests.integration.test_tir_launch import CHAIN
 from tests.integration.toy import make_talker
 from tests.models import make_tiny_tokenizer
 
-pytestmark = [pytest.mark.engine, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 SAMPLES = 160
 

@@ -121,6 +121,7 @@ def test_the_policy_trains_like_plain_adamw_and_resumes(world_size, model_path, 
             assert torch.equal(weight, found["after"][name]), f"{stage}: {name} as exported"
 
 
+@pytest.mark.slow
 def test_bf16_keeps_fp32_weights_behind_it(model_path, tmp_path) -> None:
     # 40 AdamW steps of 2e-5 move a weight by at most 8e-4. Beside 0.1, bf16 resolves 5e-4 and rounds a single step
     # away: only the sum of many can show, and it does only where they were added up in fp32.
