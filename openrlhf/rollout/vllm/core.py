@@ -14,7 +14,7 @@ def quick_core() -> Iterator[None]:
     from vllm.v1.engine.core import EngineCoreProc
 
     theirs = EngineCoreProc.run_engine_core
-    EngineCoreProc.run_engine_core = _Core()
+    EngineCoreProc.run_engine_core = _Core(theirs)
     try:
         yield
     finally:
@@ -23,13 +23,16 @@ def quick_core() -> Iterator[None]:
 
 class _Core:
     """The target of such a process. A spawned process unpickles its target before its arguments, and only those need
-    vLLM."""
+    vLLM. A forked process, which vLLM may take outside of Ray on a GPU, has its modules and calls theirs."""
+
+    def __init__(self, theirs: Callable[..., None]) -> None:
+        self._theirs = theirs
 
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
         return _begin, ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        raise AssertionError("runs only in a spawned process")
+        self._theirs(*args, **kwargs)
 
 
 def _begin() -> Callable[..., None]:
