@@ -24,6 +24,7 @@ from deepgym.models import Environment, ErrorType, RunResult
 logger = logging.getLogger(__name__)
 
 REGRADE_PAUSE_S = 1.0
+LONG_RESPONSE = 20_000  # characters; reading a longer one would hold up every other request
 
 
 class Gym(Protocol):
@@ -133,7 +134,7 @@ class Grader:
             if asyncio.get_running_loop().time() >= deadline:
                 return None
             try:
-                return await self._gym.arun(self._env, extract_code(sample.response), on_start=started)
+                return await self._gym.arun(self._env, await _code_of(sample.response), on_start=started)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
@@ -162,6 +163,12 @@ class Grader:
         if sample.stage is _Stage.FIRST_RUN:
             return Graded(0.0, ErrorType.DEADLINE_EXCEEDED, masked=False)
         return Graded(self._masked_reward, sample.error_type or ErrorType.DEADLINE_EXCEEDED, masked=True)
+
+
+async def _code_of(response: str) -> str:
+    if len(response) <= LONG_RESPONSE:
+        return extract_code(response)
+    return await asyncio.to_thread(extract_code, response)
 
 
 def _error_type(run: RunResult | BaseException) -> ErrorType:

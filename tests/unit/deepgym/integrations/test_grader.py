@@ -3,10 +3,12 @@
 import asyncio
 import logging
 import math
+import threading
 
 import pytest
 
 from deepgym.exceptions import SandboxError, SandboxTimeoutError, VerifierError
+from deepgym.integrations import grader
 from deepgym.integrations.grader import REGRADE_PAUSE_S, Graded, Grader
 from deepgym.integrations.slots import Slots
 from deepgym.models import ErrorType
@@ -48,6 +50,27 @@ def test_what_the_model_caused_is_judged():
     crash = verdict(0.0, error_type=ErrorType.SOLUTION_ERROR)
     (graded,), _ = grade(FakeGym({"crash": [Run(crash)]}), ["crash"])
     assert summary(graded) == (0.0, "solution_error", False)
+
+
+def test_a_long_response_is_read_off_the_event_loop(monkeypatch):
+    """Reading one takes about a second per million characters, in which no other request would be answered."""
+    threads = {}
+
+    def extract(response):
+        threads[response] = threading.current_thread() is threading.main_thread()
+        return response
+
+    monkeypatch.setattr(grader, "extract_code", extract)
+    long = "x" * (grader.LONG_RESPONSE + 1)
+    gym = FakeGym({"short": [Run(verdict(1.0))], long: [Run(verdict(1.0))]})
+
+    async def main():
+        return await Grader(environment(), gym, MASK, Slots(2)).grade(
+            ["short", long], asyncio.get_running_loop().time() + 60
+        )
+
+    assert [summary(each) for each in asyncio.run(main())] == [(1.0, None, False)] * 2
+    assert threads == {"short": True, long: False}
 
 
 def test_no_samples():
