@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from openrlhf.config.draft import Draft
+from openrlhf.config.base import Section
 from openrlhf.config.schema import flags, shown, values
 
 _Bound = tuple[str, Callable[[Any], bool]]
@@ -69,6 +69,9 @@ BOUNDS: dict[str, _Bound] = {
     "vllm.max_num_seqs": _AT_LEAST_1,
     "vllm.cpu_kv_cache_gb": _AT_LEAST_1,
     "vllm.max_restarts": _NOT_NEGATIVE,
+    "endpoint.max_concurrent": _AT_LEAST_1,
+    "endpoint.timeout": _POSITIVE,
+    "eval.confidence": ("between 0 and 1", lambda x: 0 < x < 1),
     "eval.steps": _NEVER_OR_EVERY,
     "eval.temperature": _NOT_NEGATIVE,
     "eval.top_p": _MASS,
@@ -129,14 +132,15 @@ def _finite(value: Any) -> bool:
     return all(math.isfinite(number) for number in numbers if isinstance(number, float))
 
 
-def check_bounds(draft: Draft) -> bool:
-    """Every number is finite (where its default is) and in its range; returns whether all are."""
-    before = len(draft.problems)
-    for path, value in values(draft.config).items():
-        if value is None or value == flags()[path].default:
+def bound_problems(config: Section) -> list[str]:
+    """One line for each number that is not finite (where its default is), or out of its range."""
+    known = flags(type(config))
+    problems = []
+    for path, value in values(config).items():
+        if value is None or value == known[path].default:
             continue
         if not _finite(value):
-            draft.problem(f"--{path} {shown(value)}: must be finite")
+            problems.append(f"--{path} {shown(value)}: must be finite")
         elif path in BOUNDS and not BOUNDS[path][1](value):
-            draft.problem(f"--{path} {shown(value)}: must be {BOUNDS[path][0]}")
-    return len(draft.problems) == before
+            problems.append(f"--{path} {shown(value)}: must be {BOUNDS[path][0]}")
+    return problems

@@ -4,13 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from openrlhf.config.base import Section
+from openrlhf.config.bounds import bound_problems
 from openrlhf.config.command_line import read_command
+from openrlhf.config.context import context_problems
+from openrlhf.config.disk import expanded, is_file
 from openrlhf.config.env import EnvConfig
+from openrlhf.config.env_rules import ENV_IDLE, service_problems
 from openrlhf.config.errors import ConfigError
+from openrlhf.config.idle_flag import idle_lines, idle_reasons
 from openrlhf.config.machine import Machine, detect_machine
 from openrlhf.config.reward import RewardConfig
 from openrlhf.config.rollout import VllmConfig
-from openrlhf.config.service import counts_below_1
+from openrlhf.config.schema import flags, values
 from openrlhf.config.train import ParamDtype
 from openrlhf.config.variables import with_variables
 
@@ -180,6 +185,7 @@ def parse_evaluate(
     if problems:
         raise ConfigError(problems)
     warnings += _idle(config, typed)
+    warnings += idle_lines(idle_reasons(ENV_IDLE, config), config, typed | _changed(config))
     return EvaluateCommand(_resolved(config, machine), tuple(warnings))
 
 
@@ -201,32 +207,20 @@ def _problems(config: EvaluateConfig) -> list[str]:
         "--eval.dataset is missing: a file, folder or hub name of the prompts": asked.dataset is None,
         "--output_dir is missing: a folder for responses and summary": config.output_dir is None,
         f"--eval.pass_at {k}: must be from 1 to --eval.n_samples_per_prompt {asked.n_samples_per_prompt}": bool(k),
-        f"--rollout.max_new_tokens {new}: must be at least 1 and below --data.max_len {length}": (
-            new is not None and not 1 <= new < length
+        f"--rollout.max_new_tokens {new}: must be below --data.max_len {length}, which counts the prompt too": (
+            new is not None and new >= length
         ),
     }
-    at_least_1 = {
-        "eval.n_samples_per_prompt": asked.n_samples_per_prompt,
-        "eval.max_samples": asked.max_samples,
-        "endpoint.max_concurrent": endpoint.max_concurrent,
-        "reward.max_concurrent": config.reward.max_concurrent,
-        "vllm.max_num_seqs": config.vllm.max_num_seqs,
-        "vllm.tensor_parallel_size": config.vllm.tensor_parallel_size,
-        "vllm.cpu_kv_cache_gb": config.vllm.cpu_kv_cache_gb,
-        "env.code.max_concurrent": config.env.code.max_concurrent,
-        "env.code.max_retries": config.env.code.max_retries,
-        "env.code.result_tokens": config.env.code.result_tokens,
-        "env.max_episodes": config.env.max_episodes,
-        "env.max_generations": config.env.max_generations,
-    }
-    checks |= {
-        f"--data.max_len {length}: must be at least 2, one token of prompt and one of response": length < 2,
-        f"--eval.temperature {asked.temperature}: must be 0 or more": not asked.temperature >= 0,
-        f"--eval.top_p {asked.top_p}: must be over 0 and at most 1": not 0 < asked.top_p <= 1,
-        f"--eval.confidence {asked.confidence}: must be between 0 and 1": not 0 < asked.confidence < 1,
-        f"--endpoint.timeout {endpoint.timeout}: must be over 0": not endpoint.timeout > 0,
-    }
-    return [*(line for line, wrong in checks.items() if wrong), *counts_below_1(at_least_1)]
+    lines = [line for line, wrong in checks.items() if wrong]
+    return [*lines, *bound_problems(config), *service_problems(config.env), *_context_problems(config)]
+
+
+def _context_problems(config: EvaluateConfig) -> list[str]:
+    model = config.actor.model_name_or_path
+    file = None if model is None else expanded(model) / "config.json"
+    if model is None or file is None or not is_file(file):  # a hub name, or a folder that the command cannot open
+        return []
+    return context_problems("actor.model_name_or_path", model, file, config.data.max_len)
 
 
 def _device_problems(config: EvaluateConfig, machine: Machine) -> list[str]:
@@ -257,6 +251,12 @@ def _idle(config: EvaluateConfig, typed: frozenset[str]) -> list[str]:
         for start, reason in reasons.items()
         if reason and path.startswith(start)
     ]
+
+
+def _changed(config: EvaluateConfig) -> set[str]:
+    """Flags that are not at their default: given, or filled in from a variable."""
+    known = flags(EvaluateConfig)
+    return {path for path, value in values(config).items() if value != known[path].default}
 
 
 def _resolved(config: EvaluateConfig, machine: Machine) -> EvaluateConfig:

@@ -1,33 +1,19 @@
 """Flags that were given but have no effect in this run: one warning names each of them with the reason."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from openrlhf.config.draft import Draft
+from openrlhf.config.env_rules import ENV_IDLE
+from openrlhf.config.idle_flag import Idle, idle_lines, idle_reasons
 from openrlhf.config.model import ActorConfig, CriticConfig
 from openrlhf.config.optimiser import has_critic
 from openrlhf.config.planned import feature_of
 from openrlhf.config.ppo import PPOConfig
-from openrlhf.config.schema import flags, shown, values
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """`flags` (or sections, ending in a dot) do nothing while `when` holds."""
-
-    flags: tuple[str, ...]
-    when: Callable[[PPOConfig], bool]
-    reason: str
-
 
 _CORRECTION = ("algo.advantage.is_correction_type", "algo.advantage.is_correction_threshold")
 _BUDGETS = ("train.max_tokens_per_gpu", "rollout.max_tokens_per_gpu")
 _MICRO = ("train.micro_batch_size", "rollout.micro_batch_size")
 _WANDB = ("logger.wandb.org", "logger.wandb.group", "logger.wandb.project", "logger.wandb.run_name")
-
-_NO_ADDRESS = "neither --env.proxy_file nor --env.server says where the services are"
-_MATH_SERVICE = ("env.verifier.math_timeout", "env.verifier.math_key", "env.verifier.math_fail_score")
-_JUDGE = ("env.verifier.judge_port", "env.verifier.judge_timeout")
 
 _SAVED = ("ckpt.save_hf", "ckpt.disable_ds", "ckpt.max_num", "ckpt.max_mem")
 _CRITIC_ALONE = ("algo.advantage.lambd", "critic.")
@@ -43,7 +29,9 @@ def _no_value_head(config: PPOConfig) -> bool:
     return not (has_critic(config) or config.reward.models)
 
 
-def _optimiser(name: str, model: Callable[[PPOConfig], ActorConfig | CriticConfig | None]) -> tuple[Idle, ...]:
+def _optimiser(
+    name: str, model: Callable[[PPOConfig], ActorConfig | CriticConfig | None]
+) -> tuple[Idle[PPOConfig], ...]:
     """What one trained model's optimiser and schedule leave without effect; `model` gives None where it is absent."""
 
     def when(test: Callable[[ActorConfig | CriticConfig], bool]) -> Callable[[PPOConfig], bool]:
@@ -65,7 +53,7 @@ def _optimiser(name: str, model: Callable[[PPOConfig], ActorConfig | CriticConfi
     )
 
 
-IDLE = (
+IDLE: tuple[Idle[PPOConfig], ...] = (
     Idle(_CRITIC_ALONE, lambda c: not has_critic(c), "only --algo.advantage.estimator gae has a critic"),
     Idle(_REWARD_MODEL, lambda c: not c.reward.models, "--reward.model_name_or_path is not set"),
     Idle(("reward.max_concurrent",), lambda c: not c.reward.is_function, "the rewards come from no Python file"),
@@ -99,16 +87,7 @@ IDLE = (
         lambda c: not c.algo.dynamic_filtering_enable,
         "--algo.dynamic_filtering_enable is off",
     ),
-    Idle(("env.proxy_file",), lambda c: c.env.server is not None, "--env.server says where the services are"),
-    Idle(("env.verifier.math_port", "env.code.port"), lambda c: not c.env.has_address, _NO_ADDRESS),
-    Idle(("env.verifier.math_port",), lambda c: c.env.verifier.math_url is not None, "--env.verifier.math_url is used"),
-    Idle(_MATH_SERVICE, lambda c: not c.env.has_math_service, "answers are compared in processes of this machine"),
-    Idle(_JUDGE, lambda c: not c.env.verifier.judge_enable, "--env.verifier.judge_enable is off"),
-    Idle(
-        ("env.verifier.max_retries",),
-        lambda c: not (c.env.has_math_service or c.env.verifier.judge_enable),
-        "no service is asked",
-    ),
+    *ENV_IDLE,
     Idle(
         ("algo.bad_examples.loss_mask_enable", "algo.bad_examples.advantage_mask"),
         lambda c: not c.algo.bad_examples.filter_enable,
@@ -177,8 +156,6 @@ IDLE = (
         lambda c: c.data.max_images_per_prompt == 0,
         "--data.max_images_per_prompt is 0: prompts are text, and a vision encoder is not trained",
     ),
-    Idle(("env.code.compile_timeout",), lambda c: not c.env.has_code_server, "deepgym's sandbox compiles nothing"),
-    Idle(("env.code.sandbox",), lambda c: c.env.has_code_server, "a server at --env.code.port runs code"),
     Idle(("local_rank",), lambda _: True, "Ray places the processes"),
     Idle(("data.dataloader_num_workers",), lambda _: True, "prompts are read once and kept in memory"),
 )
@@ -210,14 +187,10 @@ _HARMLESS: dict[str, object] = {
 
 def warn_idle(draft: Draft, config: PPOConfig) -> None:
     """Look at the config as it was given (`config`), on the device that was resolved."""
-    seen = values(config)
-    for idle in IDLE:
-        if not idle.when(config):
-            continue
-        for path in flags():
-            named = path in idle.flags or path.startswith(tuple(part for part in idle.flags if part.endswith(".")))
-            if not named or path not in draft.given or feature_of(path):
-                continue
-            if seen[path] is None or seen[path] == _HARMLESS.get(path, object()):
-                continue
-            draft.warn(f"--{path} {shown(seen[path])} has no effect: {idle.reason}")
+    draft.warnings += idle_lines(idle_flags(config), config, draft.given)
+
+
+def idle_flags(config: PPOConfig) -> dict[str, str]:
+    """The flags whose values ask for something that this run does not do, each with the first reason."""
+    reasons = idle_reasons(IDLE, config, _HARMLESS)
+    return {path: reason for path, reason in reasons.items() if not feature_of(path)}

@@ -1,11 +1,11 @@
 """What the run reads: model, prompts and reward are looked for before anything is started."""
 
 import ast
-import json
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from openrlhf.config.check_words import brief
+from openrlhf.config.context import context_problems
 from openrlhf.config.disk import exists, expanded, is_file, unusable
 from openrlhf.config.draft import Draft
 from openrlhf.config.optimiser import has_critic
@@ -97,23 +97,8 @@ def _model_exists(draft: Draft, flag: str, name: str) -> bool:
     if not is_file(folder / "config.json"):
         draft.problem(f"--{flag} {name}: not a Hugging Face model, it holds no config.json")
         return False
-    _check_context(draft, flag, name, folder / "config.json")
+    draft.problems += context_problems(flag, name, folder / "config.json", draft.config.data.max_len)
     return True
-
-
-def _check_context(draft: Draft, flag: str, name: str, file: Path) -> None:
-    """Longer sequences than the model knows positions for are refused by the engine; say so at once."""
-    try:
-        model = json.loads(file.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        draft.problem(f"--{flag} {name}: config.json cannot be read: {error}")
-        return
-    inner = model.get("text_config") if isinstance(model, dict) else None  # of a vision-language model
-    model = inner if isinstance(inner, dict) else model
-    positions = model.get("max_position_embeddings") if isinstance(model, dict) else None
-    max_len = draft.config.data.max_len
-    if isinstance(positions, int) and max_len > positions:
-        draft.problem(f"--data.max_len {max_len}: {name} knows {positions} positions; use at most that")
 
 
 def _dataset(draft: Draft, flag: str, spec: str | None, probs: str | None) -> None:

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from openrlhf.config.bounds import check_bounds
+from openrlhf.config.bounds import bound_problems
 from openrlhf.config.device import resolve_device
 from openrlhf.config.draft import Draft
+from openrlhf.config.env_rules import service_problems
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.idle import warn_idle
 from openrlhf.config.inputs import resolve_inputs
@@ -30,7 +31,6 @@ from openrlhf.config.rules import (
     resolve_lengths,
     resolve_logging,
     resolve_pipeline,
-    resolve_services,
 )
 from openrlhf.config.shaping_rules import resolve_shaping
 from openrlhf.config.variables import with_variables
@@ -65,8 +65,8 @@ def resolve(
     config, warnings, problems = with_variables(config, environ)
     draft = Draft(config, machine, ray_job=ray_job, cluster=cluster, root=root)
     draft.warnings += warnings
-    draft.problems += [*problems, *refused(config)]
-    in_bounds = check_bounds(draft)
+    out_of_bounds = bound_problems(config)
+    draft.problems += [*problems, *refused(config), *out_of_bounds]
     check_optimisers(draft)
     resolve_device(draft)
     resolve_pipeline(draft)
@@ -79,8 +79,8 @@ def resolve(
     resolve_algorithm(draft)
     resolve_shaping(draft)
     resolve_vision(draft)
-    resolve_services(draft)
-    if in_bounds:  # sizes are divided by each other
+    draft.problems += service_problems(draft.config.env)
+    if not out_of_bounds:  # sizes are divided by each other
         resolve_placement(draft)
         resolve_batches(draft)
     if draft.problems:

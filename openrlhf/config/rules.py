@@ -141,18 +141,6 @@ def _micro_batches(draft: Draft, samples: int, ranks: int) -> None:
         )
 
 
-def resolve_services(draft: Draft) -> None:
-    """Services that a label's task asks."""
-    env = draft.config.env
-    if env.verifier.judge_enable and (env.verifier.judge_port is None or not env.has_address):
-        draft.problem(
-            "--env.verifier.judge_enable: needs --env.verifier.judge_port, and --env.proxy_file or --env.server to say "
-            "where that port is"
-        )
-    if env.server is not None and not env.server.startswith(("http://", "https://")):
-        draft.problem(f"--env.server {env.server}: an address starts with http:// or https://, like http://10.0.0.7")
-
-
 def resolve_algorithm(draft: Draft) -> None:
     """Estimator, KL and clip."""
     actor, advantage = draft.config.actor, draft.config.algo.advantage

@@ -48,9 +48,11 @@ def test_variables_and_flags_of_environments_count_here_too():
         ("--actor.model_name_or_path m --output_dir o", "--eval.dataset is missing"),
         ("--actor.model_name_or_path m --eval.dataset d", "--output_dir is missing"),
         (f"{LOCAL} --eval.pass_at 1 8", "--eval.pass_at [8]: must be from 1 to --eval.n_samples_per_prompt 4"),
-        (f"{LOCAL} --rollout.max_new_tokens 2048", "--rollout.max_new_tokens 2048: must be at least 1 and below"),
+        (f"{LOCAL} --rollout.max_new_tokens 2048", "--rollout.max_new_tokens 2048: must be below --data.max_len 2048"),
         (f"{LOCAL} --eval.n_samples_per_prompt 0", "--eval.n_samples_per_prompt 0: must be at least 1"),
         (f"{LOCAL} --eval.temperature -1", "--eval.temperature -1.0: must be 0 or more"),
+        (f"{LOCAL} --rollout.max_new_tokens 0", "--rollout.max_new_tokens 0: must be at least 1"),
+        (f"{LOCAL} --endpoint.timeout 0", "--endpoint.timeout 0.0: must be over 0"),
         (f"{LOCAL} --eval.confidence 95", "--eval.confidence 95.0: must be between 0 and 1"),
         (f"{LOCAL} --device cuda", "--device cuda: torch sees no GPU"),
         (f"{LOCAL} --vllm.dtype fp16", "--vllm.dtype fp16: not on CPU"),
@@ -60,6 +62,40 @@ def test_variables_and_flags_of_environments_count_here_too():
 )
 def test_what_cannot_run_is_refused(line, expected):
     assert any(expected in problem for problem in problems(line))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--env.verifier.judge_enable", "--env.verifier.judge_enable: needs --env.verifier.judge_port, and"),
+        ("--env.server foo", "--env.server foo: an address starts with http://"),
+        ("--env.code.port 70000", "--env.code.port 70000: must be a port, from 1 to 65535"),
+        ("--env.verifier.math_timeout -1", "--env.verifier.math_timeout -1.0: must be over 0"),
+        ("--env.max_retries -1", "--env.max_retries -1: must be 0 or more"),
+        ("--env.request_timeout inf", "--env.request_timeout inf: must be finite"),
+        ("--vllm.gpu_memory_utilization 2", "--vllm.gpu_memory_utilization 2.0: must be over 0 and at most 1"),
+    ],
+)
+def test_the_rules_of_training_hold_here_too(line, expected):
+    (problem,) = problems(f"{LOCAL} {line}")
+    assert problem.startswith(expected)
+
+
+def test_flags_of_services_that_nobody_asks_are_told_as_in_training():
+    line = f"{LOCAL} --env.verifier.math_port 10008 --env.code.sandbox auto"
+    assert parse(line, COMPILE_SERVER_PORT="10003").warnings == (
+        "--env.code.port 10003 has no effect: neither --env.proxy_file nor --env.server says where the services are",
+        "--env.verifier.math_port 10008 has no effect: neither --env.proxy_file nor --env.server says where the "
+        "services are",
+    )
+    assert parse(f"{line} --env.server http://10.0.0.7").warnings == ()
+
+
+def test_a_model_of_fewer_positions_is_told_at_once(tmp_path):
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 600}')
+    line = LOCAL.replace("model --eval", f"{tmp_path} --eval")
+    assert problems(line) == [f"--data.max_len 2048: {tmp_path} knows 600 positions; use at most that"]
+    assert parse(f"{line} --data.max_len 600").warnings == ()
 
 
 def test_flags_without_effect_are_told():

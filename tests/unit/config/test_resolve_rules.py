@@ -4,6 +4,7 @@ import pytest
 
 from openrlhf.config.bounds import BOUNDS
 from openrlhf.config.errors import ConfigError
+from openrlhf.config.evaluate import EvaluateConfig
 from openrlhf.config.idle import IDLE
 from openrlhf.config.machine import Machine
 from openrlhf.config.planned import PLANNED, feature_of
@@ -304,7 +305,7 @@ def test_a_learning_rate_of_0_passes(resolved):
 
 def test_bounds_and_planned_flags_name_flags_that_exist():
     names = set(flags()) | {path for path, _ in sections(PPOConfig)}
-    assert set(BOUNDS) <= set(flags())
+    assert set(BOUNDS) <= set(flags()) | set(flags(EvaluateConfig))
     assert set(PLANNED) <= names
     assert {part.rstrip(".") for idle in IDLE for part in idle.flags} <= names
 
