@@ -68,7 +68,10 @@ class Prompt:
 
 @dataclass(slots=True)
 class SamplingParams:
-    """How to sample one completion. Attribute names follow vLLM's, since agents read and replace them."""
+    """How to sample one completion. Attribute names follow vLLM's, since agents read and replace them.
+
+    `stop` and `stop_token_ids` are also given as None, or as one text or id alone; what they hold is always a tuple.
+    """
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -80,6 +83,16 @@ class SamplingParams:
     seed: int | None = None
     logit_bias: dict[int, float] | None = None
     structured_outputs: dict[str, Any] | None = None  # one of json, regex, choice, grammar, structural_tag; None: free
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, _several(value) if name in ("stop", "stop_token_ids") else value)
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    """A text alone is one stop, not one for each of its characters; an empty one is none."""
+    if value is None or (isinstance(value, str) and not value):
+        return ()
+    return (value,) if isinstance(value, str | int) else tuple(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def _known(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     if strangers:
         what = f"{where} returned sampling_params with {', '.join(strangers)}"
         raise AgentReturnError(f"{what}; known: {', '.join(NAMES)}")
-    return {name: _stops(value) if name == "stop" else value for name, value in given.items()}
+    return dict(given)
 
 
 def _from_vllm(given: Any, where: str) -> SamplingParams:
@@ -81,20 +81,9 @@ def _from_vllm(given: Any, where: str) -> SamplingParams:
         raise AgentReturnError(f"{what}; known: {', '.join(NAMES)}")
     chosen = {name: values[name] for name in NAMES}
     structure = chosen["structured_outputs"]
-    return SamplingParams(
-        **chosen
-        | {
-            "stop": _stops(chosen["stop"]),
-            "stop_token_ids": tuple(chosen["stop_token_ids"] or ()),
-            "structured_outputs": None if structure is None else _set_fields(structure),
-        }
-    )
+    return SamplingParams(**chosen | {"structured_outputs": None if structure is None else _set_fields(structure)})
 
 
 def _set_fields(structure: Any) -> dict[str, Any]:
     """What is set in vLLM's StructuredOutputsParams."""
     return {name: value for name, value in vars(structure).items() if value and not name.startswith("_")}
-
-
-def _stops(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value or ())

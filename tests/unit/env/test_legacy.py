@@ -81,6 +81,17 @@ async def test_a_generate_function_becomes_a_trajectory():
     assert [len(call.prompt_token_ids) for call in engine.calls] == [1, 4]
 
 
+async def test_a_generate_function_names_one_stop_as_a_text():
+    async def once(url, headers, idx, request, tokenizer, use_reward=True):
+        answer = await url(request.prompt_token_ids, stop="```")
+        return idx, Output(answer.token_ids, [1] * len(answer.token_ids), answer.logprobs, "stop")
+
+    engine = ScriptedEngine(lambda call: completion("ab"))
+    executor = LegacyExecutor("old", once, EnvConfig())
+    await executor.execute("Q", "{}", SamplingParams(max_tokens=8), 20, FakeTokenizer(), engine)
+    assert engine.calls[0].sampling.stop == ("```",)
+
+
 def test_the_registry_takes_a_generate_function(monkeypatch):
     monkeypatch.setitem(env_config.ENV_GENERATE_CONFIG, "old", generate)
     assert isinstance(env_config.environments_of(EnvConfig())("old"), LegacyExecutor)

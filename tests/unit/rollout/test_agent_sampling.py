@@ -16,6 +16,24 @@ def test_a_copy_shares_nothing_that_can_change():
     assert original == SamplingParams(logit_bias={1: 2.0}, structured_outputs={"regex": "a"})
 
 
+@pytest.mark.parametrize(
+    ("given", "held"), [("###", ("###",)), (["a", "b"], ("a", "b")), (("a",), ("a",)), (None, ()), ("", ()), ([], ())]
+)
+def test_a_stop_is_one_text_or_several_however_it_comes(given, held):
+    assert SamplingParams(stop=given).stop == held
+    assert own_copy(CURRENT, stop=given).stop == held
+    assert adopt(CURRENT, {"stop": given}, "step").stop == held
+    params = SamplingParams(stop=("old",))
+    params.stop = given
+    assert params.stop == held
+
+
+@pytest.mark.parametrize(("given", "held"), [(2, (2,)), (0, (0,)), ([2, 3], (2, 3)), (None, ())])
+def test_stop_token_ids_are_one_id_or_several_however_they_come(given, held):
+    assert SamplingParams(stop_token_ids=given).stop_token_ids == held
+    assert adopt(CURRENT, {"stop_token_ids": given}, "step").stop_token_ids == held
+
+
 def test_nothing_and_the_same_object_keep_the_current_ones():
     assert adopt(CURRENT, None, "step") is CURRENT
     assert adopt(CURRENT, CURRENT, "step") is CURRENT

@@ -179,6 +179,16 @@ async def test_case_c1_episodes_share_neither_agent_nor_sampling_params():
     assert {(call.sampling.max_tokens, call.sampling.temperature) for call in engine.calls} == {(5, 0.6)}
 
 
+async def test_a_stop_that_an_agent_sets_in_place_is_one_text():
+    def step(self, states):
+        states["sampling_params"].stop = "</answer>"
+        return done_at(2)(self, states)
+
+    engine = ScriptedEngine(lambda call: completion("x"))
+    await play(MultiTurnAgentExecutor(agent(step)), engine)
+    assert [call.sampling.stop for call in engine.calls] == [(), ("</answer>",)]
+
+
 @pytest.mark.parametrize(
     ("reasons", "truncated"), [(["stop", "length"], True), (["length", "stop"], False), (["length"], True)]
 )
