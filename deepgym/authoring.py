@@ -100,7 +100,7 @@ _ENTRIES = {"function": "total", "program": "solution.py", "files": "solution.sh
 def create_environment(parent: Path | str, name: str, kind: Kind = "function") -> Path:
     """Write a small, working environment to `parent/name` for the author to change; return its folder.
 
-    Raises EnvironmentDefinitionError when the name cannot be used or the folder exists.
+    Raises EnvironmentDefinitionError when the name cannot be used, or the folder exists or cannot be written.
     """
     folder = Path(parent) / name
     if not NAME.match(name):
@@ -125,10 +125,13 @@ def create_environment(parent: Path | str, name: str, kind: Kind = "function") -
         f"reference.{suffix}": _REFERENCES[kind],
         f"wrong/off_by_one.{suffix}": _OFF_BY_ONE[kind],
     }
-    for path, text in texts.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+    try:
+        for path, text in texts.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise EnvironmentDefinitionError(f"{folder}: cannot be written: {error.strerror}") from error
     return folder
 
 

@@ -86,11 +86,11 @@ class EnvironmentFolder:
         found = sorted(self.path.glob("reference.*"))
         if len(found) != 1:
             raise EnvironmentDefinitionError(f"{self.path}: needs one reference.* file, has {len(found)}")
-        return found[0].read_text(encoding="utf-8")
+        return self._read(found[0].name)
 
     def wrong(self) -> dict[str, str]:
         """Answers that must not pass, by file name without suffix."""
-        return {path.stem: path.read_text(encoding="utf-8") for path in sorted((self.path / "wrong").glob("*.*"))}
+        return {path.stem: self._read(f"wrong/{path.name}") for path in sorted((self.path / "wrong").glob("*.*"))}
 
     def _manifest(self) -> Manifest:
         try:

@@ -8,14 +8,15 @@ from deepgym.models import AnswerForm, Case, Kind
 _FORMS = {
     "function": "Answer with one fenced code block of Python that defines the function `{entry}`.",
     "program": "Answer with one fenced code block that holds the whole program. It is saved as `{entry}` and run; "
-    "it reads standard input and writes standard output.",
-    "files": "Answer with one fenced code block that holds the whole file `{entry}`, which is then run.",
+    "it reads standard input, writes standard output and ends with exit status 0.",
+    "files": "Answer with one fenced code block that holds the whole file `{entry}`, which is then run; it must end "
+    "with exit status 0.",
 }
 _BUNDLE_FORM = """Answer with one fenced code block that holds all files you write, each behind a line with its path:
 
 === path/to/file ===
 
-`{entry}` is the one that is run."""
+`{entry}` is the one that is run; it must end with exit status 0."""
 
 
 def render_task(text: str, kind: Kind, entry: str, answer: AnswerForm, examples: Sequence[Case]) -> str:

@@ -23,7 +23,7 @@ class Limits:
 
     CPU time decides guilt before wall time does. `cpu_seconds` is the answer's own work, so a busy host cannot
     use it up. `wall_seconds` is there for answers that sleep or wait: only time in which the answer did not ask
-    for a core counts as its own (wall time less the time it stood in the run queue), and an answer stopped without
+    for a core counts as its own (wall time less the time its processes stood waiting for one), and an answer stopped without
     having used either budget gets no verdict (`deepgym.exceptions.SandboxStarvedError`), never a 0.
     """
 
@@ -37,6 +37,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
+            seconds = name in ("cpu_seconds", "wall_seconds")
+            if isinstance(value, bool) or not isinstance(value, int | float if seconds else int):
+                raise ValueError(f"Limits.{name} is {value!r}; it must be a {'number' if seconds else 'whole number'}")
             if not 0 < value < float("inf"):
                 raise ValueError(f"Limits.{name} is {value!r}; it must be a finite number above 0")
 

@@ -45,6 +45,6 @@ def connect(url: str | None = None) -> docker.DockerClient:
     try:
         client = docker.DockerClient.from_env(environment={**os.environ, "DOCKER_HOST": url}, timeout=REQUEST_SECONDS)
         client.ping()
-    except DockerException as error:
+    except (DockerException, OSError) as error:
         raise SandboxUnavailableError(f"the container engine at {url} does not answer: {error}") from error
     return client

@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 import time
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import docker
 from docker.errors import DockerException, NotFound
@@ -56,6 +56,7 @@ class Container:
 
     def __init__(self, client: docker.DockerClient, image: str, shape: Shape, defences: Defences, owner: str) -> None:
         self._api = client.api
+        self._hung_up = self._broken = False
         self.stderr = b""  # the runner's own last words, for error messages
         try:
             created = self._api.create_container(
@@ -98,8 +99,24 @@ class Container:
 
     def hang_up(self) -> None:
         """End the stream: what waits in `send` or `receive` returns, and the runner ends."""
+        self._hung_up = True
         with contextlib.suppress(OSError):  # the other side may have closed it first
             self._stream.shutdown(socket.SHUT_RDWR)
+
+    def lost(self) -> bool:
+        """Whether the stream broke while the container went on: the engine or the network did that, no answer can.
+
+        Raises:
+            SandboxError: the engine does not say.
+        """
+        if not self._broken:
+            return False
+        try:
+            return bool(self._api.inspect_container(self.id)["State"]["Running"])
+        except NotFound:
+            return False
+        except (DockerException, OSError) as error:
+            raise SandboxError(f"the engine does not say how container {self.id[:12]} is: {error}") from error
 
     def close(self) -> None:
         """Give the stream's descriptor back, once no thread uses it."""
@@ -124,7 +141,8 @@ class Container:
             except TimeoutError:
                 raise
             except OSError:
-                return b""  # closed by `discard` or reset by the engine: the end either way
+                self._broken = not self._hung_up
+                return b""
             if not part:
                 return b""
             parts.append(part)
@@ -184,10 +202,18 @@ def remove(api: docker.APIClient, container: str) -> None:
         api.remove_container(container, force=True)
     except NotFound:
         pass
-    except DockerException as error:
+    except (DockerException, OSError) as error:
         # Engines differ in how they say that a removal is already under way or done.
-        if any(entry["Id"] == container for entry in api.containers()):
+        if any(entry["Id"] == container for entry in listed(api)):
             raise SandboxError(f"container {container[:12]} could not be removed: {error}") from error
+
+
+def listed(api: docker.APIClient, **which: object) -> list[dict[str, Any]]:
+    """The engine's containers. Raises SandboxError when it does not say."""
+    try:
+        return cast(list[dict[str, Any]], api.containers(**which))
+    except (DockerException, OSError) as error:
+        raise SandboxError(f"the container engine does not list its containers: {error}") from error
 
 
 def sweep(api: docker.APIClient) -> int:
@@ -199,10 +225,7 @@ def sweep(api: docker.APIClient) -> int:
     Raises:
         SandboxError: the engine failed.
     """
-    try:
-        found = api.containers(all=True, filters={"label": OWNER_LABEL, "status": "created"})
-    except DockerException as error:
-        raise SandboxError(f"the container engine does not list its containers: {error}") from error
+    found = listed(api, all=True, filters={"label": OWNER_LABEL, "status": "created"})
     old = [entry["Id"] for entry in found if time.time() - entry["Created"] > _ABOUT_TO_START_SECONDS]
     for container in old:
         remove(api, container)

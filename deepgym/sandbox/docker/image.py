@@ -16,9 +16,11 @@ import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 import docker
 from docker.errors import DockerException
+from docker.models.images import Image
 
 from deepgym.exceptions import SandboxUnavailableError
 from deepgym.sandbox.bundle import runner_zip
@@ -117,19 +119,25 @@ def ensure_image(client: docker.DockerClient, python: str | None = None) -> str:
         SandboxUnavailableError: the engine refused the import, or the machine lacks a needed program.
     """
     files, key = _sources(python)
-    found = client.images.list(filters={"label": f"{LABEL}={key}"})
-    if found:
+    if found := _listed(client, key):
         return found[0].id
     try:
         client.api.import_image_from_data(
             tar_bytes(files), repository=REPOSITORY, tag=key, changes=[f"LABEL {LABEL}={key}", "ENV PATH=/usr/bin:/bin"]
         )
-    except DockerException as error:
+    except (DockerException, OSError) as error:
         raise SandboxUnavailableError(f"the container engine refused the jail's image: {error}") from error
-    found = client.images.list(filters={"label": f"{LABEL}={key}"})
+    found = _listed(client, key)
     if not found:
         raise SandboxUnavailableError(f"the container engine took the jail's image but lists none with {LABEL}={key}")
     return found[0].id
+
+
+def _listed(client: docker.DockerClient, key: str) -> list[Image]:
+    try:
+        return cast(list[Image], client.images.list(filters={"label": f"{LABEL}={key}"}))
+    except (DockerException, OSError) as error:
+        raise SandboxUnavailableError(f"the container engine does not list its images: {error}") from error
 
 
 @functools.cache

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import docker
-from docker.errors import DockerException
 
 from deepgym.exceptions import SandboxError, SandboxTimeoutError
 from deepgym.sandbox.base import Job, JobResult, Limits
 from deepgym.sandbox.docker.client import connect
-from deepgym.sandbox.docker.container import OWNER_LABEL, TMP, WORK, Container, Shape, remove, sweep
+from deepgym.sandbox.docker.container import OWNER_LABEL, TMP, WORK, Container, Shape, listed, remove, sweep
 from deepgym.sandbox.docker.image import ensure_image
 from deepgym.sandbox.docker.pool import ContainerPool
 from deepgym.sandbox.protocol import ALL_DEFENCES, ResultReader, encode_job
@@ -82,7 +81,10 @@ class DockerSandbox:
         try:
             reader = await self._converse(container, job)
             if not reader.finished:
+                lost = await self._block(container.lost)
                 await self._block(container.remove)  # the runner was lost, its processes may not be
+                if lost:
+                    raise SandboxError(f"the stream to container {container.id[:12]} broke while the answer ran")
             return reader.result()
         except BaseException:
             # Shielded: a second cancellation must not leave the answer running.
@@ -117,8 +119,8 @@ class DockerSandbox:
 
     def _remove_all(self, client: docker.DockerClient) -> None:
         """Whatever this sandbox has left in the engine."""
-        with contextlib.suppress(DockerException):  # an engine that is gone has taken its containers along
-            for entry in client.api.containers(all=True, filters={"label": f"{OWNER_LABEL}={self._owner}"}):
+        with contextlib.suppress(SandboxError):  # an engine that is gone has taken its containers along
+            for entry in listed(client.api, all=True, filters={"label": f"{OWNER_LABEL}={self._owner}"}):
                 remove(client.api, entry["Id"])
 
     async def _block(self, function: Callable[..., _T], *arguments: object) -> _T:

@@ -6,6 +6,7 @@ door to further user namespaces); the answers it forks have none.
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # /dev/zero is left out on purpose: a shared mapping of it is memory that no process's size shows.
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 _ETC = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")
+PROBE_SECONDS = 30.0
 _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SYS_RESOURCE")
 
 
@@ -68,6 +70,34 @@ def command(
         *("--remount-ro", "/"),  # so that nothing outlasts an answer: all it can write to is its own box
         *("--chdir", "/", python, "-sPB", RUNNER, "zygote"),
     ]
+
+
+def probe(program: str, uid: int | None) -> None:
+    """Make a small jail once, as user `uid` (None: as this process's own).
+
+    Raises:
+        SandboxUnavailableError: the machine does not let bubblewrap make one; says what it printed.
+    """
+    walls = ("--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc")
+    groups: list[int] | None = None if uid is None else []
+    try:
+        done = subprocess.run(
+            [program, *walls, "true"],
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            user=uid,
+            group=uid,
+            extra_groups=groups,
+            cwd="/",
+        )
+    except subprocess.TimeoutExpired:
+        return  # a busy host has refused nothing
+    except OSError as error:
+        raise SandboxUnavailableError(f"cannot start {program}: {error}") from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        reason = said[-1] if said else f"exit code {done.returncode}"
+        raise SandboxUnavailableError(f"this machine does not let bubblewrap make a jail: {reason}")
 
 
 def default_python() -> str:

@@ -10,7 +10,7 @@ from deepgym.exceptions import SandboxError, SandboxUnavailableError
 from deepgym.sandbox.base import Job, JobResult
 from deepgym.sandbox.local import bubblewrap
 from deepgym.sandbox.local.slot import JailLostError, Slot
-from deepgym.sandbox.local.uids import UidLease
+from deepgym.sandbox.local.uids import UidLease, first_uid
 from deepgym.sandbox.protocol import ALL_DEFENCES
 from deepgym.sandbox.runner.defences import Defences
 
@@ -28,7 +28,7 @@ class LocalSandbox:
         defences: less than all of them in tests only.
 
     Raises:
-        SandboxUnavailableError: bubblewrap is not installed.
+        SandboxUnavailableError: bubblewrap is not installed, or this machine does not let it make a jail.
     """
 
     name = "local"
@@ -46,6 +46,7 @@ class LocalSandbox:
         if self.slots < 1:
             raise ValueError(f"slots is {slots}; at least 1 is needed")
         self._program = find_bubblewrap()
+        bubblewrap.probe(self._program, first_uid() if os.geteuid() == 0 else None)
         self._python = python or bubblewrap.default_python()
         self._hidden = tuple(path.resolve() for path in hidden)
         self._defences = defences
@@ -61,18 +62,24 @@ class LocalSandbox:
         Raises:
             SandboxUnavailableError: this machine does not let bubblewrap make a jail.
         """
-        for _ in range(self.slots):
-            lease = UidLease() if os.geteuid() == 0 else None
-            if lease is not None:
-                self._leases.append(lease)
-            slot = Slot(self._program, self._python, self._hidden, lease, self._defences)
-            self._all.append(slot)
-            self._idle.put_nowait(slot)
         try:
+            for _ in range(self.slots):
+                self._add_slot()
             await self._all[-1].start()
-        except SandboxError:
-            await self.close()
+        except BaseException as error:
+            self._stop()
+            self._all, self._idle = [], asyncio.LifoQueue()  # so that it can be tried again
+            if isinstance(error, OSError):
+                raise SandboxUnavailableError(f"no user ids for the jails: {error}") from error
             raise
+
+    def _add_slot(self) -> None:
+        lease = UidLease() if os.geteuid() == 0 else None
+        if lease is not None:
+            self._leases.append(lease)
+        slot = Slot(self._program, self._python, self._hidden, lease, self._defences)
+        self._all.append(slot)
+        self._idle.put_nowait(slot)
 
     async def run(self, job: Job) -> JobResult:
         """See `deepgym.sandbox.base.Sandbox`; waits for a free slot."""
@@ -91,6 +98,8 @@ class LocalSandbox:
         return result
 
     async def _run(self, slot: Slot, job: Job) -> JobResult:
+        if self._closed:
+            raise SandboxError("the local sandbox was closed while the job waited for a jail")
         if not slot.alive:
             slot.stop()
             await slot.start()
@@ -99,6 +108,9 @@ class LocalSandbox:
     async def close(self) -> None:
         """Kill every jail and give the user ids back. Idempotent."""
         self._closed = True
+        self._stop()
+
+    def _stop(self) -> None:
         for slot in self._all:
             slot.stop()
         for lease in self._leases:

@@ -94,6 +94,8 @@ class Slot:
             except TimeoutError:
                 self.stop()
                 raise SandboxTimeoutError(f"the sandbox gave no result within {limit:g} s") from None
+        except SandboxTimeoutError:  # the answer has run, and a TimeoutError is an OSError
+            raise
         except OSError as error:
             self.stop()
             raise JailLostError(f"the jail is gone: {error}") from error

@@ -22,7 +22,7 @@ class UidLease:
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.stat().st_uid != os.getuid() or folder.is_symlink():
             raise PermissionError(f"{folder} belongs to somebody else; remove it")
-        first = _first_uid()
+        first = first_uid()
         for uid in range(first, first + _COUNT):
             fd = os.open(folder / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -42,7 +42,7 @@ class UidLease:
             self._fd = -1
 
 
-def _first_uid() -> int:
+def first_uid() -> int:
     """Where the ids start: in a container with few mapped ids, at the end of them."""
     end = 0
     for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():

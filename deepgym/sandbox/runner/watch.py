@@ -22,6 +22,7 @@ class _Task:
 
     cpu: float  # seconds, its own
     children_cpu: float  # seconds, of children it waited for
+    runnable: bool  # it runs, or stands waiting for a core
 
 
 class Watch:
@@ -45,6 +46,9 @@ class Watch:
         self._gone_cpu = 0.0
         self._start = self._last_waiting = time.monotonic()
         self._waiting: dict[int, float] = {}  # pid -> seconds in the run queue, at the last look
+        self._wanted = 0.0  # seconds since then in which some process was runnable
+        self._cpu_then = 0.0  # seconds of CPU of the whole tree, at the last look
+        self._last_sample = self._start
         self._reaped_before = _reaped_cpu()
         self._next = self._start + PAUSE
         self.starved = 0.0  # seconds in which a process stood waiting for a core
@@ -64,6 +68,9 @@ class Watch:
         if now < self._next:
             return None
         self._sample()
+        if any(task.runnable for task in self._tasks.values()):
+            self._wanted += now - self._last_sample
+        self._last_sample = now
         if now - self._last_waiting >= _PAUSE_WAITING:
             self._look_at_waiting(now)
         self._next = time.monotonic() + PAUSE
@@ -143,14 +150,21 @@ class Watch:
         fields = self._read(f"{pid}/stat").rpartition(b")")[2].split()
         children_cpu = (int(fields[13]) + int(fields[14])) / _TICK
         threads, resident = int(fields[17]), int(fields[21]) * _PAGE
-        return resident, threads, _Task(time.clock_gettime(_cpu_clock_of(pid)), children_cpu)
+        return resident, threads, _Task(time.clock_gettime(_cpu_clock_of(pid)), children_cpu, fields[0] == b"R")
 
     def _look_at_waiting(self, now: float) -> None:
-        """Add the longest that one thread stood in the run queue since the last look (new ones: ever)."""
+        """Add how long the tree stood waiting for a core since the last look, by the larger of two counts.
+
+        The kernel's: the longest that one thread stood in the run queue (new ones: ever). Ours: time in which a process
+        wanted a core less what the tree computed, which also holds for processes that came and went in between and took
+        their count with them.
+        """
         waiting = {pid: self._waited(pid) for pid in self._tasks}
         longest = max((waited - self._waiting.get(pid, 0.0) for pid, waited in waiting.items()), default=0.0)
+        cpu = self.cpu()
+        longest = max(longest, self._wanted - (cpu - self._cpu_then))
         self.starved += min(max(longest, 0.0), now - self._last_waiting)
-        self._waiting, self._last_waiting = waiting, now
+        self._waiting, self._last_waiting, self._wanted, self._cpu_then = waiting, now, 0.0, cpu
 
     def _waited(self, pid: int) -> float:
         """Seconds: of the process's threads, the one that waited most."""

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from deepgym.exceptions import SandboxError
+from deepgym.exceptions import SandboxError, SandboxTimeoutError, SandboxUnavailableError
 from deepgym.sandbox.base import MIB, Call, Exec, Job, JobResult, Limits, Sandbox
+from deepgym.sandbox.local import slot as slot_module
 from deepgym.sandbox.local.sandbox import LocalSandbox
+from deepgym.sandbox.local.slot import Slot
 from deepgym.sandbox.local.unisolated import NOTE, UnisolatedSandbox
 from deepgym.sandbox.runner.watch import descendants
 
@@ -352,6 +354,38 @@ class TestLife:
         for slot in sandbox._all:
             slot._process.kill()
         assert await value(sandbox, "def f(): return 2") == 2
+
+    async def test_a_start_that_failed_may_be_tried_again(self, monkeypatch):
+        """As on a host too busy to bring up a jail in time."""
+        real, tries = Slot.start, []
+
+        async def start(slot):
+            tries.append(slot)
+            if len(tries) == 1:
+                raise SandboxUnavailableError("the jail did not come up")
+            await real(slot)
+
+        monkeypatch.setattr(Slot, "start", start)
+        sandbox = LocalSandbox(2)
+        with pytest.raises(SandboxUnavailableError):
+            await sandbox.start()
+        await sandbox.start()
+        assert await value(sandbox, "def f(): return 1") == 1
+        assert len(sandbox._all) == 2
+        await sandbox.close()
+
+    async def test_a_supervisor_that_hangs_is_a_timeout_and_the_answer_is_not_run_again(self, sandbox, monkeypatch):
+        calls = []
+
+        async def exchange(*arguments):
+            calls.append(arguments)
+            await asyncio.sleep(60)
+
+        monkeypatch.setattr(slot_module, "exchange", exchange)
+        monkeypatch.setattr(slot_module, "GRACE_SECONDS", 0.1)
+        with pytest.raises(SandboxTimeoutError, match="no result within"):
+            await sandbox.run(call("def f(): return 1", wall_seconds=0.1))
+        assert len(calls) == 1
 
     async def test_closing_leaves_no_process_and_no_descriptor(self):
         descriptors, processes = len(os.listdir("/proc/self/fd")), len(descendants(os.getpid()))

@@ -6,10 +6,12 @@ from collections import Counter
 import pytest
 
 from deepgym import list_environments, load_environment
-from deepgym.grading import shown_cases
+from deepgym.grading import hidden_cases, shown_cases
 from deepgym.registry import find_folder
+from deepgym.sandbox.base import StepOutcome
 
 NAMES = list_environments()
+PRINTING = [name for name in NAMES if load_environment(name).kind != "function"]
 
 
 def test_there_are_enough_of_each_sort():
@@ -40,3 +42,18 @@ def test_the_folder_is_complete(name):
     assert env.domain
     assert env.tags
     assert shown_cases(env)
+
+
+@pytest.mark.parametrize("name", PRINTING)
+def test_the_last_line_may_end_without_a_newline(name):
+    """Programs end with `write("\\n".join(lines))` as often as with `print`."""
+    env = load_environment(name)
+    for case in (case for case in hidden_cases(env) if isinstance(case.expected, str)):
+        line = case.expected.removesuffix("\n")
+        for text in (line, line + "\n"):
+            assert env.verifier.judge(case, StepOutcome("ok", stdout=text.encode())) == 1, (case.name, text)
+
+
+@pytest.mark.parametrize("name", PRINTING)
+def test_a_program_is_told_that_its_exit_status_counts(name):
+    assert "exit status 0" in load_environment(name).task

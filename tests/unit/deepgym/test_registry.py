@@ -59,6 +59,7 @@ def test_one_name_is_one_environment(tmp_path, folder):
         ("env.toml", "tags = []", "tags = [", "env.toml: "),
         ("env.toml", "cpu_seconds = 2.0", "cpu = 2.0", "limits.cpu does not exist; limits are cpu_seconds"),
         ("env.toml", "cpu_seconds = 2.0", "cpu_seconds = 0.0", "Limits.cpu_seconds is 0.0"),
+        ("env.toml", "cpu_seconds = 2.0", "memory_bytes = 2.56e8", "memory_bytes is 256000000.0; it must be a whole"),
         ("env.toml", "small = 0.4", "small = 0.5", "sum to 1"),
         ("env.toml", 'language = "python"', 'language = "shell"', "Python only"),
         ("verifier.py", "def judge(", "def jugde(", "defines no function judge"),
@@ -111,3 +112,20 @@ def test_the_package_imports_without_what_it_does_not_need():
     code = "import sys, deepgym; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
     assert not {"torch", "ray", "vllm", "transformers", "openrlhf", "docker", "fastapi", "numpy"} & set(loaded.split())
+
+
+def test_new_says_where_it_cannot_write(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(EnvironmentDefinitionError, match="file/mine: cannot be written: Not a directory"):
+        create_environment(tmp_path / "file", "mine")
+
+
+def test_an_answer_that_is_no_text_is_named(folder):
+    for name in ("reference.py", "wrong/off_by_one.py"):
+        (folder / name).write_bytes(b"\xff")
+    for read, name in (
+        (EnvironmentFolder(folder).reference, "reference.py"),
+        (EnvironmentFolder(folder).wrong, "off_by_one.py"),
+    ):
+        with pytest.raises(EnvironmentDefinitionError, match=f"{name}: cannot be read"):
+            read()

@@ -1,4 +1,5 @@
 import logging
+import os
 
 import pytest
 
@@ -37,6 +38,25 @@ def test_auto_takes_docker_where_bubblewrap_is_missing_and_says_why(monkeypatch,
     monkeypatch.setattr(auto, "_docker", lambda slots: marker)
     assert make_sandbox("auto", slots=1) is marker
     assert "docker, because local is not there: bubblewrap is not installed" in caplog.text
+
+
+@pytest.fixture
+def forbidden_jails(monkeypatch, tmp_path):
+    """A bubblewrap that the machine does not let make one, as in a container without user namespaces."""
+    bwrap = tmp_path / "bwrap"
+    bwrap.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    bwrap.chmod(0o755)
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(local, "find_bubblewrap", lambda: str(bwrap))
+    monkeypatch.setattr(local, "first_uid", os.getuid)
+
+
+def test_auto_takes_docker_where_bubblewrap_is_there_and_cannot_work(monkeypatch, forbidden_jails):
+    marker = object()
+    monkeypatch.setattr(auto, "_docker", lambda slots: marker)
+    assert make_sandbox("auto", slots=1) is marker
+    with pytest.raises(SandboxUnavailableError, match=r"does not let bubblewrap make a jail.*Permission denied"):
+        make_sandbox("local", slots=1)
 
 
 def test_nothing_there_is_refused_with_both_reasons(no_bubblewrap, no_docker):

@@ -37,13 +37,13 @@ def proc(tmp_path, clock):
     class Proc:
         fd = os.open(tmp_path, os.O_RDONLY)
 
-        def put(self, pid, cpu=0.0, mib=1, threads=1, children_cpu=0.0, waited=0.0, pss_mib=None):
+        def put(self, pid, cpu=0.0, mib=1, threads=1, children_cpu=0.0, waited=0.0, pss_mib=None, state="S"):
             folder = tmp_path / str(pid)
             (folder / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
             ticks = int(children_cpu * os.sysconf("SC_CLK_TCK"))
             pages = mib * MIB // os.sysconf("SC_PAGE_SIZE")
             # man 5 proc: 3 state ... 16 cutime, 17 cstime ... 20 num_threads ... 24 rss
-            fields = ["S", *["0"] * 12, str(ticks), "0", "0", "0", str(threads), "0", "0", "0", str(pages)]
+            fields = [state, *["0"] * 12, str(ticks), "0", "0", "0", str(threads), "0", "0", "0", str(pages)]
             (folder / "stat").write_text(f"{pid} (a) b) {' '.join(fields)}\n")
             (folder / "task" / str(pid) / "schedstat").write_text(f"0 {int(waited * 1e9)} 1\n")
             (folder / "smaps_rollup").write_text(f"x\nPss:    {(mib if pss_mib is None else pss_mib) * 1024} kB\n")
@@ -144,6 +144,41 @@ def test_no_more_is_forgiven_than_time_has_passed(proc, clock):
         proc.put(pid, waited=100.0)
     look(watch, clock, 1.0)
     assert watch.starved == pytest.approx(1.0)
+
+
+def test_waiting_of_processes_that_came_and_went_is_forgiven(proc, clock):
+    """A shell script on a busy host: the shell sleeps for a child, which wants a core and soon makes way for the next.
+
+    Of each second a twentieth is spent computing and the rest in the run queue, which no child lives to show.
+    """
+    watch, said = make(proc), []
+    for second in range(1, 21):
+        proc.put(2, children_cpu=0.05 * second)
+        proc.put(100 + second, state="R")
+        said.append(look(watch, clock, 1.0))
+        proc.remove(100 + second)
+    assert watch.starved == pytest.approx(19.0)  # 20 x (1 - 0.05)
+    assert said[:19] == [None] * 19
+    assert said[19] == "starved"  # twice the limit of 10 s has gone: no verdict, instead of a 0
+
+
+def test_a_loop_of_short_sleeps_is_idling(proc, clock):
+    """One sample of ten meets a process that wants a core; what it computes is next to nothing."""
+    watch, said = make(proc), []
+    for tenth in range(1, 121):
+        proc.put(100 + tenth, state="R" if tenth % 10 == 0 else "S")
+        said.append(look(watch, clock, 0.1))
+        proc.remove(100 + tenth)
+    assert watch.starved == pytest.approx(1.2)  # of 12 s
+    assert said[:105] == [None] * 105  # 10.5 s, of which 1.0 s waiting
+    assert said[-1] == "timeout"
+
+
+def test_computing_is_not_waiting(proc, clock):
+    watch = make(proc)
+    proc.put(2, cpu=1.0, state="R")
+    look(watch, clock, 1.0)
+    assert watch.starved == pytest.approx(0.0)
 
 
 def test_more_tasks_than_the_kernel_should_have_let_be(proc, clock):

@@ -7,11 +7,12 @@ from dataclasses import fields
 from unittest import mock
 
 import pytest
-from docker.errors import DockerException
+import requests
+from docker.errors import DockerException, NotFound
 
 from deepgym.exceptions import SandboxError
 from deepgym.sandbox.base import MIB, Limits
-from deepgym.sandbox.docker import sandbox
+from deepgym.sandbox.docker import image, sandbox
 from deepgym.sandbox.docker.container import Container, Shape, _host_config, sweep
 from deepgym.sandbox.runner.defences import Defences
 
@@ -45,7 +46,8 @@ def stream():
     """A container whose stream is one end of a socket pair, and the engine's end."""
     ours, engines = socket.socketpair()
     container = Container.__new__(Container)  # without an engine
-    container._stream, container.stderr = ours, b""
+    container._stream, container.stderr, container.id = ours, b"", "c0"
+    container._hung_up = container._broken = False
     with ours, engines:
         container.set_timeout(5)
         yield container, engines
@@ -75,6 +77,44 @@ def test_silence_is_a_timeout(stream):
     container.set_timeout(0.01)
     with pytest.raises(TimeoutError):
         container.receive()
+
+
+@pytest.mark.parametrize(
+    ("state", "lost"),
+    [({"State": {"Running": True}}, True), ({"State": {"Running": False}}, False), (NotFound("gone"), False)],
+)
+def test_a_broken_stream_is_the_engine_s_fault_where_the_container_goes_on(stream, state, lost):
+    container, engine = stream
+    container._api = mock.Mock(inspect_container=mock.Mock(side_effect=[state]))
+    container.send(b"unread")
+    engine.close()  # with something unread in it: the other side is told that the connection was reset
+    assert container.receive() == b""
+    assert container.lost() is lost
+
+
+def test_a_stream_that_ended_or_that_we_closed_is_nobody_s_fault(stream):
+    container, engine = stream
+    container._api = mock.Mock(inspect_container=mock.Mock(side_effect=AssertionError("not asked")))
+    engine.close()
+    assert (container.receive(), container.lost()) == (b"", False)
+    container.hang_up()
+    assert (container.receive(), container.lost()) == (b"", False)
+
+
+def test_an_engine_that_is_gone_is_a_sandbox_error_from_every_call(stream):
+    """The SDK lets requests' own errors through, which are no DockerException."""
+    container, engine = stream
+    gone = mock.Mock(side_effect=requests.exceptions.ConnectionError("refused"))
+    container._api = api = mock.Mock(inspect_container=gone, containers=gone, remove_container=gone)
+    container.send(b"unread")
+    engine.close()  # with something unread in it: the other side is told that the connection was reset
+    container.receive()
+    for call in (container.lost, container.remove, lambda: sweep(api)):
+        with pytest.raises(SandboxError, match="refused"):
+            call()
+    client = mock.Mock(images=mock.Mock(list=gone))
+    with pytest.raises(SandboxError, match="refused"):
+        image.ensure_image(client)
 
 
 class Engine:
