@@ -63,7 +63,7 @@ def _load(config: ServeRmConfig) -> "RewardModels":
         config.reward.models,
         config.reward.weights,
         ds=ds,
-        data=DataConfig(max_len=config.data.max_len, disable_fast_tokenizer=config.data.disable_fast_tokenizer),
+        data=DataConfig(max_len=config.data.max_len),
         device=config.device,
         calibrated=config.reward.normalize_enable,
         hold=lambda model, runner: ReplicaBackend(model, device, runner=runner),

@@ -202,7 +202,7 @@ class RewardActor(_Rank):
             device=spec.device,
             calibrated=spec.reward.normalize_enable,
             hold=lambda model, runner: frozen_backend(model, spec.ds, spec.reward.offload, context, runner=runner),
-            policy_tokenizer=load_tokenizer(spec.policy_model, use_fast=not spec.data.disable_fast_tokenizer),
+            policy_tokenizer=load_tokenizer(spec.policy_model),
         )
 
     def score(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
@@ -230,7 +230,7 @@ class EngineActor:
             silence_import()
             from openrlhf.rollout.vllm.engine import VllmEngine
 
-        tokenizer = load_tokenizer(spec.model_name_or_path, use_fast=not spec.data.disable_fast_tokenizer)
+        tokenizer = load_tokenizer(spec.model_name_or_path)
         model, max_images = spec.model_name_or_path, spec.data.max_images_per_prompt
         self._is_agent = spec.agent_func_path is not None
         self._executor = make_executor(spec.agent_func_path)

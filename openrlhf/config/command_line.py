@@ -4,7 +4,7 @@ argv -> flags and values -> today's names -> checked, no contradiction
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import tyro
@@ -23,11 +23,12 @@ _Command = TypeVar("_Command", bound=Section)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A flag's value as words: two for a pair, 'True' or 'False' for a boolean."""
+    """A flag's value as words: two for a pair, 'True' or 'False' for a boolean. `copy` as in `Given`."""
 
     flag: Flag
     words: tuple[str, ...]
     typed: str
+    copy: bool = False
 
     def same_value(self, other: "Setting") -> bool:
         if self.flag.kind not in ("int", "float") or "None" in (*self.words, *other.words):
@@ -58,7 +59,8 @@ def _lookup(name: str, known: Mapping[str, Flag]) -> tuple[Flag | None, bool]:
 
 def _unknown(entry: Given, known: Mapping[str, Flag], program: str) -> str:
     names = nearest(entry.name, [*known, *RENAMED])
-    today = list(dict.fromkeys(f"--{RENAMED.get(name, name)}" for name in names if RENAMED.get(name, name) in known))
+    meant = [path for name in names for path in RENAMED.get(name, (name,)) if path in known]
+    today = [f"--{path}" for path in dict.fromkeys(meant)]
     return f"{entry.typed} is no flag of {program}" + (f"; nearest: {', '.join(today)}" if today else "; see --help")
 
 
@@ -71,13 +73,13 @@ def _setting(entry: Given, known: Mapping[str, Flag], program: str) -> Setting |
     shown = " ".join([entry.typed, *(repr(brief(without_login(word))) for word in words)])
     if flag.kind != "bool":
         fault = check_words(flag, entry.values)
-        return f"{shown}: {fault}" if fault else Setting(flag, entry.values, shown)
+        return f"{shown}: {fault}" if fault else Setting(flag, entry.values, shown, entry.copy)
     if negated and entry.values:
         return f"{shown}: the no- form takes no value"
     truth = entry.truth()
     if truth is None:
         return f"{shown}: no truth value; give the flag alone, or True or False after it"
-    return Setting(flag, (str(truth and not negated),), shown)
+    return Setting(flag, (str(truth and not negated),), shown, entry.copy)
 
 
 def _gather(
@@ -89,12 +91,13 @@ def _gather(
     for entry in found:
         setting = _setting(entry, known, program)
         if isinstance(setting, str):
-            problems.append(setting)
+            problems += [] if entry.copy else [setting]  # told for the first model
             continue
         path = setting.flag.path
         earlier = settings.setdefault(path, setting)
         if earlier is setting:
             continue
+        settings[path] = replace(earlier, copy=earlier.copy and setting.copy)
         if earlier.same_value(setting):
             warnings.append(f"--{path} is given twice with the same value ({earlier.typed}, {setting.typed})")
         else:

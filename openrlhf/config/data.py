@@ -26,7 +26,7 @@ class DataConfig(Section):
     max_samples: int = 100_000_000
     """Use at most this many prompts."""
     disable_fast_tokenizer: bool = False
-    """Load the slow (pure Python) tokenizer."""
+    """No effect: transformers 5 has one tokenizer for each model, the fast one where there is one."""
     dataloader_num_workers: int = 0
     """Processes that read data beside the main one."""
     image_key: str = "images"

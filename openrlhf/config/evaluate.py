@@ -11,6 +11,7 @@ from openrlhf.config.disk import expanded, is_file
 from openrlhf.config.env import EnvConfig
 from openrlhf.config.env_rules import ENV_IDLE, service_problems
 from openrlhf.config.errors import ConfigError
+from openrlhf.config.idle import ONE_TOKENIZER
 from openrlhf.config.idle_flag import idle_lines, idle_reasons
 from openrlhf.config.machine import Machine, detect_machine
 from openrlhf.config.reward import RewardConfig
@@ -85,7 +86,7 @@ class EvaluatedData(Section):
     max_len: int = 2048
     """Tokens of prompt and response together."""
     disable_fast_tokenizer: bool = False
-    """Load the slow (pure Python) tokenizer."""
+    """No effect: transformers 5 has one tokenizer for each model, the fast one where there is one."""
 
 
 class EvaluatedRollout(Section):
@@ -239,6 +240,7 @@ def _idle(config: EvaluateConfig, typed: frozenset[str]) -> list[str]:
     """Flags that were typed and do nothing."""
     served = config.endpoint.url is not None
     reasons = {
+        "data.disable_fast_tokenizer": ONE_TOKENIZER if config.data.disable_fast_tokenizer else None,
         "vllm.": "the model is served elsewhere" if served else None,
         "device": "the model is served elsewhere" if served else None,
         "endpoint.": None if served else "--endpoint.url is not set",

@@ -10,11 +10,15 @@ from openrlhf.config.optimiser import has_critic
 from openrlhf.config.planned import feature_of
 from openrlhf.config.ppo import PPOConfig
 
+ONE_TOKENIZER = "transformers 5 has one tokenizer for each model, the fast one where there is one"
+
 _CORRECTION = ("algo.advantage.is_correction_type", "algo.advantage.is_correction_threshold")
 _BUDGETS = ("train.max_tokens_per_gpu", "rollout.max_tokens_per_gpu")
 _MICRO = ("train.micro_batch_size", "rollout.micro_batch_size")
 _WANDB = ("logger.wandb.org", "logger.wandb.group", "logger.wandb.project", "logger.wandb.run_name")
 
+_COLOCATION = ("train.colocate_all", "train.colocate_actor_ref", "train.colocate_critic_reward")
+_OFFLOAD = ("ref.offload", "reward.offload")
 _SAVED = ("ckpt.save_hf", "ckpt.disable_ds", "ckpt.max_num", "ckpt.max_mem")
 _CRITIC_ALONE = ("algo.advantage.lambd", "critic.")
 _REWARD_MODEL = ("reward.model_weights", "reward.offload", "reward.num_nodes", "reward.num_gpus_per_node")
@@ -145,6 +149,8 @@ IDLE: tuple[Idle[PPOConfig], ...] = (
     Idle(("ds.overlap_comm",), lambda c: c.ds.zero_stage == 0, "--ds.zero_stage 0 does not overlap"),
     Idle(("eval.",), lambda c: c.eval.dataset is None, "--eval.dataset is not set"),
     Idle(_WANDB, lambda c: c.logger.wandb.key is None, "--logger.wandb.key (or WANDB_API_KEY) is not set"),
+    Idle(_COLOCATION, lambda c: c.device == "cpu", "on CPU there is no GPU to share"),
+    Idle(_OFFLOAD, lambda c: c.device == "cpu", "on CPU the weights are in CPU memory already"),
     Idle(
         ("vllm.gpu_memory_utilization",), lambda c: c.device == "cpu", "on CPU --vllm.cpu_kv_cache_gb sets the memory"
     ),
@@ -157,6 +163,7 @@ IDLE: tuple[Idle[PPOConfig], ...] = (
         "--data.max_images_per_prompt is 0: prompts are text, and a vision encoder is not trained",
     ),
     Idle(("local_rank",), lambda _: True, "Ray places the processes"),
+    Idle(("data.disable_fast_tokenizer",), lambda _: True, ONE_TOKENIZER),
     Idle(("data.dataloader_num_workers",), lambda _: True, "prompts are read once and kept in memory"),
 )
 
@@ -167,6 +174,7 @@ _HARMLESS: dict[str, object] = {
     "critic.save_value_network": False,
     "critic.freezing_steps": -1,
     "reward.offload": False,
+    "train.colocate_all": False,
     "train.colocate_critic_reward": False,
     "algo.advantage.no_std_norm": False,
     "actor.gradient_checkpointing_reentrant": False,
@@ -181,6 +189,7 @@ _HARMLESS: dict[str, object] = {
     "actor.freeze_visual_encoder": False,
     "data.image_key": "images",
     "local_rank": -1,
+    "data.disable_fast_tokenizer": False,
     "data.dataloader_num_workers": 0,
 }
 

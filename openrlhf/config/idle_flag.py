@@ -21,25 +21,6 @@ class Idle(Generic[Asked]):
     reason: str
 
 
-def idle_flags(
-    table: Sequence[Idle[Config]], config: Config, harmless: Mapping[str, object] = MappingProxyType({})
-) -> dict[str, str]:
-    """The flags whose values ask for something that does not happen in `config`, each with the first reason.
-
-    `harmless`: values at which an idle flag asks for nothing, so that nobody is misled.
-    """
-    seen = values(config)
-    found: dict[str, str] = {}
-    for idle in table:
-        if not idle.when(config):
-            continue
-        for path in flags(type(config)):
-            named = path in idle.flags or path.startswith(tuple(part for part in idle.flags if part.endswith(".")))
-            if named and seen[path] is not None and seen[path] != harmless.get(path, object()):
-                found.setdefault(path, idle.reason)
-    return found
-
-
 def idle_reasons(
     table: Sequence[Idle[Config]], config: Config, harmless: Mapping[str, object] = MappingProxyType({})
 ) -> dict[str, str]:

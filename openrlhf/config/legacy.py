@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from openrlhf.config.check_words import brief, whole_number
 from openrlhf.config.tokens import Given
 
-RENAMED: dict[str, str] = {
+_RENAMED: dict[str, str] = {
     # models
     "pretrain": "actor.model_name_or_path",
     "reward_pretrain": "reward.model_name_or_path",
@@ -155,22 +155,30 @@ RENAMED: dict[str, str] = {
     "overlong_buffer_len": "reward.overlong_buffer_len",
     "overlong_penalty_factor": "reward.overlong_penalty_factor",
     "stop_properly_penalty_coef": "reward.stop_properly_penalty_coef",
-    # optimiser; the unprefixed ones are the actor's
+    # optimiser
     "actor_learning_rate": "actor.adam.lr",
     "critic_learning_rate": "critic.adam.lr",
-    "adam_betas": "actor.adam.betas",
-    "adam_eps": "actor.adam.eps",
-    "l2": "actor.adam.weight_decay",
-    "muon_lr": "actor.muon.lr",
-    "muon_momentum": "actor.muon.momentum",
-    "muon_ns_steps": "actor.muon.ns_steps",
-    "muon_nesterov": "actor.muon.nesterov",
-    "no_muon_nesterov": "actor.muon.no_nesterov",
-    "lr_scheduler": "actor.lr_scheduler",
-    "lr_warmup_ratio": "actor.lr_warmup_ratio",
-    "min_lr_ratio": "actor.min_lr_ratio",
-    "max_norm": "actor.max_norm",
 }
+
+# Old flags of the optimiser were those of every trained model, which today have their own.
+_SHARED: dict[str, str] = {
+    "adam_betas": "adam.betas",
+    "adam_eps": "adam.eps",
+    "l2": "adam.weight_decay",
+    "muon_lr": "muon.lr",
+    "muon_momentum": "muon.momentum",
+    "muon_ns_steps": "muon.ns_steps",
+    "muon_nesterov": "muon.nesterov",
+    "no_muon_nesterov": "muon.no_nesterov",
+    "lr_scheduler": "lr_scheduler",
+    "lr_warmup_ratio": "lr_warmup_ratio",
+    "min_lr_ratio": "min_lr_ratio",
+    "max_norm": "max_norm",
+}
+
+# What every old name means today; the actor's flag comes first where there are two.
+RENAMED: dict[str, tuple[str, ...]] = {old: (new,) for old, new in _RENAMED.items()}
+RENAMED |= {old: (f"actor.{new}", f"critic.{new}") for old, new in _SHARED.items()}
 
 # Old switches that set a value of a new flag.
 SWITCHES: dict[str, tuple[str, str]] = {
@@ -219,15 +227,20 @@ _OTHER_DATA = ("dataset", "dataset_probs", "dataset_split", "output_key", "promp
 REMOVED |= {f"data.{name}": REMOVED[name] for name in (*_OTHER_DATA, "tokenizer_chat_template", "multiturn")}
 
 
+def named(paths: Sequence[str], dashes: str = "--") -> str:
+    """`--actor.max_norm and --critic.max_norm`."""
+    return " and ".join(f"{dashes}{path}" for path in paths)
+
+
 def _translate_one(old: Given, warnings: list[str], problems: list[str]) -> list[Given]:
-    """The new occurrence that an old one stands for, or none."""
+    """The new occurrences that an old one stands for, or none."""
     if old.name in REMOVED:
         problems.append(f"{old.typed} is no flag of train_ppo_ray: {REMOVED[old.name]}")
         return []
     if old.name in RENAMED:
-        new = RENAMED[old.name]
-        warnings.append(f"{old.typed} is the old name of --{new}")
-        return [old.renamed(new)]
+        first, *others = RENAMED[old.name]
+        warnings.append(f"{old.typed} is the old name of {named(RENAMED[old.name])}")
+        return [old.renamed(first), *(old.copied(other) for other in others)]
     if old.name not in SWITCHES and old.name not in ALWAYS:
         return [old]
     if old.truth() is not True:

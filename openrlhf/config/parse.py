@@ -13,6 +13,7 @@ import tyro
 
 from openrlhf.config.command_line import read_line
 from openrlhf.config.errors import ConfigError
+from openrlhf.config.idle import idle_flags
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import flatten, nest, values
 from openrlhf.config.yaml_file import read_yaml
@@ -64,5 +65,6 @@ def parse_ppo(argv: Sequence[str]) -> ParsedArgs:
     command = _tyro(line.argv(), PPOCommand.model_validate(base_given))
     read = values(command)
     explicit = frozenset(settings) - {"config", "dry_run"}
+    explicit -= {path for path in idle_flags(command) if path in settings and settings[path].copy}
     config = PPOConfig.model_validate(nest(flatten(base_given) | {path: read[path] for path in explicit}))
     return ParsedArgs(config, command.dry_run, tuple(line.warnings), explicit)

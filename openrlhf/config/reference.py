@@ -94,7 +94,7 @@ def _sections(command: type[Section]) -> list[str]:
 def page() -> str:
     """The whole page of train_ppo_ray."""
     parts = [_HEAD, *_sections(PPOCommand)]
-    renamed = [(f"`--{old}`", f"`--{new}`") for old, new in RENAMED.items()]
+    renamed = [(f"`--{old}`", ", ".join(f"`--{new}`" for new in today)) for old, today in RENAMED.items()]
     switches = [(f"`--{old}`", f"`--{new} {value}`") for old, (new, value) in SWITCHES.items()]
     lengths = ("`--prompt_max_len p` with `--generate_max_len g`", "`--data.max_len p+g`, `--rollout.max_new_tokens g`")
     always = [(f"`--{old}`", reason) for old, reason in ALWAYS.items()]

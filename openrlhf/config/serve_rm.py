@@ -6,6 +6,7 @@ from typing import Literal
 from openrlhf.config.base import Section
 from openrlhf.config.command_line import read_command
 from openrlhf.config.errors import ConfigError
+from openrlhf.config.idle import ONE_TOKENIZER
 from openrlhf.config.machine import Machine, detect_machine
 from openrlhf.config.service import ServiceConfig, counts_below_1, port_problems
 from openrlhf.config.train import ParamDtype
@@ -41,7 +42,7 @@ class ServedText(Section):
     max_len: int = 2048
     """Most tokens of a text; a longer one loses its beginning, never its end, where the score is read."""
     disable_fast_tokenizer: bool = False
-    """Use the tokenizer written in Python."""
+    """No effect: transformers 5 has one tokenizer for each model, the fast one where there is one."""
 
 
 class ServedDs(Section):
@@ -89,7 +90,8 @@ def parse_serve_rm(argv: Sequence[str], machine: Machine | None = None) -> tuple
         problems.append("--device cuda: torch sees no GPU on this machine; use --device cpu")
     if problems:
         raise ConfigError(problems)
-    return _resolved(config, machine), tuple(line.warnings)
+    idle = [f"--data.disable_fast_tokenizer has no effect: {ONE_TOKENIZER}"] * config.data.disable_fast_tokenizer
+    return _resolved(config, machine), (*line.warnings, *idle)
 
 
 def _problems(config: ServeRmConfig) -> list[str]:

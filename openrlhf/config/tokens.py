@@ -9,14 +9,21 @@ _FALSE = {"false", "0", "no", "off"}
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One occurrence of a flag. `name` has no dashes before it and underscores inside."""
+    """One occurrence of a flag. `name` has no dashes before it and underscores inside.
+
+    `copy`: it stands for a second model what an old flag, which both models shared, says for the first.
+    """
 
     name: str
     values: tuple[str, ...]
     typed: str  # as the user wrote it, for messages
+    copy: bool = False
 
     def renamed(self, name: str, values: tuple[str, ...] | None = None) -> "Given":
         return replace(self, name=name, values=self.values if values is None else values)
+
+    def copied(self, name: str) -> "Given":
+        return replace(self, name=name, copy=True)
 
     def truth(self) -> bool | None:
         """What a boolean flag with these values says: bare is true; None where they are not a truth value."""

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from openrlhf.config.base import Section
 from openrlhf.config.check_words import brief, word_fault
 from openrlhf.config.errors import ConfigError
-from openrlhf.config.legacy import RENAMED
+from openrlhf.config.legacy import RENAMED, named
 from openrlhf.config.names import nearest
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import Flag, flags, flatten, nest, values
@@ -28,7 +28,7 @@ def to_yaml(config: Section) -> str:
 
 def _unknown(source: str, key: str) -> str:
     if key in RENAMED:
-        return f"{source}: {key} is an old name; write {RENAMED[key]}"
+        return f"{source}: {key} is an old name; write {named(RENAMED[key], dashes='')}"
     parent = next((path for path in flags() if key.startswith(f"{path}.")), None)
     if parent is not None:
         return f"{source}: {parent} takes a value, not keys"

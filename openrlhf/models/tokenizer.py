@@ -8,14 +8,14 @@ from openrlhf.faults import first_line
 from openrlhf.models.errors import ModelError
 
 
-def load_tokenizer(path: str, use_fast: bool = True) -> PreTrainedTokenizerBase:
+def load_tokenizer(path: str) -> PreTrainedTokenizerBase:
     """Load the tokenizer; a missing pad token becomes the eos token (masks never look at the pad id).
 
     Raises:
         ModelError: no tokenizer there, or one that cannot be read.
     """
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(path, use_fast=use_fast)
+        tokenizer: Any = AutoTokenizer.from_pretrained(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"model {path!r}: its tokenizer cannot be loaded: {first_line(error)}") from error
     if tokenizer.pad_token_id is None:

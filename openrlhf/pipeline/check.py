@@ -52,7 +52,7 @@ def check_inputs(config: PPOConfig) -> Inputs:
     """
     problems = Problems()
     attempt = problems.attempt
-    actor, use_fast = str(config.actor.model_name_or_path), not config.data.disable_fast_tokenizer
+    actor = str(config.actor.model_name_or_path)
     configs = {name: attempt(lambda name=name: load_config(name)) for name in _models(config)}  # type: ignore[misc]
     if (model := configs[actor]) is not None:
         attempt(lambda: check_heads(actor, model, config.vllm.tensor_parallel_size))
@@ -63,7 +63,7 @@ def check_inputs(config: PPOConfig) -> Inputs:
         executor = attempt(lambda: load_agent(agent))
     elif config.reward.is_given:
         attempt(lambda: make_reward(config.reward))
-    tokenizer = attempt(lambda: load_tokenizer(actor, use_fast=use_fast))
+    tokenizer = attempt(lambda: load_tokenizer(actor))
     prompts = eval_prompts = None
     if tokenizer is not None and (vision is not None or config.data.max_images_per_prompt == 0):
         seed = config.train.seed

@@ -158,7 +158,7 @@ def load_reward_models(
             head_prefix=ds.value_head_prefix,
             experts_implementation=ds.experts_implementation,
         )
-        tokenizer = load_tokenizer(path, use_fast=not data.disable_fast_tokenizer)
+        tokenizer = load_tokenizer(path)
         check_vocabulary(path, model, tokenizer)
         scale = calibration(model.config) if calibrated else Calibration()
         layout = choose_layout(ds, model)

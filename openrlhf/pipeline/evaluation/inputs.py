@@ -45,7 +45,7 @@ def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
         model = str(config.actor.model_name_or_path)
         attempt(lambda: check_heads(model, load_config(model), config.vllm.tensor_parallel_size))
     name = str(config.actor.model_name_or_path or config.endpoint.tokenizer)
-    tokenizer = attempt(lambda: load_tokenizer(name, use_fast=not config.data.disable_fast_tokenizer))
+    tokenizer = attempt(lambda: load_tokenizer(name))
     prompts = attempt(lambda: _prompts(config, tokenizer, sources)) if tokenizer is not None else None
     for environment in sorted({prompt.env_func for prompt in prompts or () if prompt.env_func is not None}):
         attempt(lambda environment=environment: _probe(config, environment))  # type: ignore[misc]  # bound at once

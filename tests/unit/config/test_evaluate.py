@@ -110,6 +110,12 @@ def test_flags_without_effect_are_told():
     )
 
 
+def test_the_slow_tokenizer_is_no_more():
+    (warning,) = parse(f"{LOCAL} --data.disable_fast_tokenizer").warnings
+    assert warning.startswith("--data.disable_fast_tokenizer has no effect: ")
+    assert parse(f"{LOCAL} --data.no-disable_fast_tokenizer").warnings == ()
+
+
 def test_the_key_is_written_nowhere():
     assert "sesame" not in to_yaml(parse(f"{SERVED} --endpoint.key sesame").config)
     (problem,) = problems(f"{SERVED} --endpoint.key sesame --endpoint.key other")

@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[3] / "openrlhf"
 SETTLED_BY_RESOLVE = {
     "rollout.vllm_generate_batch_size",  # only rollout.batch_size itself passes
     "data.dataloader_num_workers",  # a named warning
+    "data.disable_fast_tokenizer",  # a named warning
     "local_rank",  # a named warning
     "ckpt.overwrite",  # whether a full folder is refused
     "ds.param_dtype",  # rooms read it as DsConfig.dtype

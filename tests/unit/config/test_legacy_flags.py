@@ -63,7 +63,7 @@ def test_the_warning_names_both(old):
     words = {"no_muon_nesterov": []}.get(old, ["7"])
     found, _ = split([f"--{old}", *words])
     _, (line,), _ = translate(found)
-    assert f"--{old} is the old name of --{RENAMED[old]}" in line
+    assert line == f"--{old} is the old name of " + " and ".join(f"--{new}" for new in RENAMED[old])
 
 
 @pytest.mark.parametrize("name", [old for old, new in OLD_NAMES.items() if new == "!"])
@@ -130,6 +130,43 @@ def test_old_and_new_with_different_values_is_an_error():
         parse_ppo(["--bf16", "--param_dtype", "fp16"])
 
 
+SHARED = ["adam_betas", "adam_eps", "l2", "lr_scheduler", "lr_warmup_ratio", "min_lr_ratio", "max_norm"]
+MUON = ["muon_lr", "muon_momentum", "muon_ns_steps", "muon_nesterov", "no_muon_nesterov"]
+
+
+@pytest.mark.parametrize("old", SHARED + MUON)
+def test_an_old_optimiser_flag_is_the_actors_and_the_critics(old):
+    words, path, value = expected(old)
+    muon = ["--actor.optim", "muon", "--critic.optim", "muon"] if old in MUON else []
+    parsed = parse_ppo([*words, *muon])
+    read = values(parsed.config)
+    twin = path.replace("actor.", "critic.", 1)
+    assert (read[path], read[twin]) == (value, value)
+    assert {path, twin} <= parsed.explicit
+    assert len(parsed.warnings) == 1
+
+
+def test_the_half_of_an_old_optimiser_flag_that_has_no_effect_is_not_given():
+    line = ["--l2", "0.1", "--max_norm", "2", "--algo.advantage.estimator", "rloo"]
+    parsed = parse_ppo(line)
+    assert parsed.explicit == {"actor.adam.weight_decay", "actor.max_norm", "algo.advantage.estimator"}
+    assert values(parsed.config)["critic.max_norm"] == 1.0
+    assert "critic.muon.lr" not in parse_ppo(["--muon_lr", "0.1", "--actor.optim", "muon"]).explicit
+    assert "critic.max_norm" in parse_ppo([*line, "--critic.max_norm", "2"]).explicit  # asked for by name
+
+
+def test_an_old_optimiser_flag_and_a_new_one_must_agree():
+    with pytest.raises(ConfigError) as caught:
+        parse_ppo(["--critic.adam.weight_decay", "0.2", "--l2", "0.1"])
+    (line,) = caught.value.problems
+    assert line.startswith("--critic.adam.weight_decay is given twice with different values: ")
+    with pytest.raises(ConfigError) as caught:
+        parse_ppo(["--l2", "much"])
+    assert len(caught.value.problems) == 1
+    parsed = parse_ppo(["--l2", "0.1", "--actor.adam.weight_decay", "0.1"])
+    assert values(parsed.config)["critic.adam.weight_decay"] == 0.1
+
+
 def test_old_and_new_with_the_same_value_pass():
     parsed = parse_ppo(["--pretrain", "a", "--actor.model_name_or_path", "a"])
     assert parsed.config.actor.model_name_or_path == "a"
@@ -145,6 +182,7 @@ def test_seed_000_mixes_both_styles():
 def test_the_tables_do_not_overlap_and_lead_to_flags():
     tables = [set(RENAMED), set(SWITCHES), set(ALWAYS), set(REMOVED)]
     assert sum(map(len, tables)) == len(set().union(*tables))
-    targets = {*RENAMED.values(), *(path for path, _ in SWITCHES.values())} - {"actor.muon.no_nesterov"}
+    targets = {path for paths in RENAMED.values() for path in paths} | {path for path, _ in SWITCHES.values()}
+    targets -= {"actor.muon.no_nesterov", "critic.muon.no_nesterov"}
     assert targets <= set(flags())
     assert not set(flags()) & set().union(*tables)

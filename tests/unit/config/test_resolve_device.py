@@ -49,7 +49,7 @@ def test_bf16_asked_for_on_such_a_cpu_is_kept_and_called_slow(resolved):
     ],
 )
 def test_gpu_settings_on_cpu_change_with_one_warning(resolved, flag, value, becomes):
-    resolution = resolved({flag: value, "train.colocate_all": True})
+    resolution = resolved({flag: value})
     assert flags_of(resolution.config, flag) == [becomes]
     (line,) = resolution.warnings
     assert flag in line

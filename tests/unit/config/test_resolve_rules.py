@@ -169,7 +169,8 @@ WARNED = [
     ({"actor.min_lr_ratio": 0.1, "actor.lr_scheduler": "linear"}, "actor.min_lr_ratio"),
     ({"actor.lr_warmup_ratio": 0.1, "actor.lr_scheduler": "constant"}, "actor.lr_warmup_ratio"),
     ({"actor.gradient_checkpointing_reentrant": True}, "actor.gradient_checkpointing_reentrant"),
-    ({"train.colocate_all": True, "train.colocate_actor_ref": True}, "train.colocate_actor_ref"),
+    ({"train.colocate_all": True}, "train.colocate_all"),
+    ({"train.colocate_actor_ref": True}, "train.colocate_actor_ref"),
     ({"ds.zero_stage": 0, "ds.overlap_comm": True}, "ds.overlap_comm"),
     ({"critic.adam.lr": 9e-6}, "critic.adam.lr"),
     ({"algo.advantage.lambd": 0.9}, "algo.advantage.lambd"),
@@ -220,6 +221,9 @@ WARNED = [
     ({"actor.freeze_visual_encoder": True}, "actor.freeze_visual_encoder"),
     ({"data.image_key": "pictures"}, "data.image_key"),
     ({"local_rank": 0}, "local_rank"),
+    ({"data.disable_fast_tokenizer": True}, "data.disable_fast_tokenizer"),
+    ({"ref.offload": True}, "ref.offload"),
+    ({"reward.remote_url": None, "reward.model_name_or_path": "model", "reward.offload": True}, "reward.offload"),
 ]
 
 
@@ -232,6 +236,16 @@ def test_what_does_nothing_or_surprises_is_one_warning(resolved, changes, flag):
 def test_every_kind_of_idle_flag_is_tried_here():
     tried = {path for changes, _ in WARNED for path in changes} | {"vllm.cpu_kv_cache_gb"}
     assert [idle.flags for idle in IDLE if not any(path.startswith(idle.flags) for path in tried)] == []
+
+
+def test_shared_and_freed_gpu_memory_is_silent_on_gpu(resolved):
+    models = {"reward.remote_url": None, "reward.model_name_or_path": "model", "reward.offload": True}
+    shared = {"train.colocate_critic_reward": True, "train.colocate_actor_ref": True, "ref.offload": True}
+    assert resolved(GAE | models | shared, gpus=8).warnings == ()
+    both = {"train.colocate_all": True, "train.colocate_actor_ref": True}
+    (line,) = resolved(both, gpus=8).warnings
+    assert line.startswith("--train.colocate_actor_ref True has no effect: --train.colocate_all includes it")
+    assert resolved({"train.colocate_all": False, "data.disable_fast_tokenizer": False}).warnings == ()
 
 
 def test_the_cpu_cache_does_nothing_on_gpu(resolved):

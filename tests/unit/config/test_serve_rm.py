@@ -21,6 +21,13 @@ def test_the_documented_flags_and_old_names() -> None:
     assert len(warnings) == 1
 
 
+def test_the_slow_tokenizer_is_no_more() -> None:
+    line = ["--reward.model_name_or_path", "a", "--data.disable_fast_tokenizer"]
+    _, (warning,) = parse_serve_rm(line, CPU)
+    assert warning.startswith("--data.disable_fast_tokenizer has no effect: ")
+    assert parse_serve_rm([*line, "False"], CPU)[1] == ()
+
+
 def test_all_problems_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_serve_rm(["--port", "70000", "--batch_size", "0", "--ds.load_in_4bit", "--device", "cuda"], CPU)
