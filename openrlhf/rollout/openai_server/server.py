@@ -115,11 +115,13 @@ class AgentServer:
         sampling = _sampling(session, asked, session.max_length - len(ids))
         try:
             completion = await self._engine.generate(ids, sampling)
+        except ValueError:  # the engine does not take these parameters, and is none the worse for it
+            raise
         except Exception as error:  # ends the run, whatever the agent makes of the status that it gets
             session.failure = error
             raise
         session.commit(trace, asked.messages, added)
-        reply = self._reply(template, asked, ids, completion, sampling.stop)
+        reply = self._reply(template, asked, ids, completion, sampling)
         trace.answer(completion, reply.message())
         session.num_answers += 1
         session.truncated = completion.finish_reason == "length"
@@ -127,12 +129,18 @@ class AgentServer:
         return reply
 
     def _reply(
-        self, template: ChatTemplate, asked: ChatRequest, ids: list[int], completion: Completion, stops: tuple[str, ...]
+        self,
+        template: ChatTemplate,
+        asked: ChatRequest,
+        ids: list[int],
+        completion: Completion,
+        sampling: SamplingParams,
     ) -> Reply:
         sampled = completion.token_ids.tolist()
-        text = template.text(sampled, special=False)
+        shown = sampled[:-1] if sampled[-1:] and sampled[-1] in sampling.stop_token_ids else sampled
+        text = template.text(shown, special=False)
         # The engine ends at the first stop string, which may stand in the middle of the last token.
-        text = text[: min((text.index(stop) for stop in stops if stop in text), default=len(text))]
+        text = text[: min((text.index(stop) for stop in sampling.stop if stop in text), default=len(text))]
         content, calls = split_tool_calls(text) if asked.offered_tools else (text, [])
         return Reply(
             id=f"chatcmpl-{uuid.uuid4().hex[:24]}",
@@ -150,22 +158,26 @@ def _sampling(session: Session, asked: ChatRequest, room: int) -> SamplingParams
     """The session's parameters with what the request names, and at most `room` tokens."""
     base = own_copy(session.sampling)
     wanted = asked.max_completion_tokens or asked.max_tokens or base.max_tokens
+    most = room if wanted is None else min(wanted, room)
     return replace(
         base,
-        max_tokens=room if wanted is None else min(wanted, room),
+        max_tokens=most,
+        min_tokens=min(base.min_tokens if asked.min_tokens is None else asked.min_tokens, most),
         temperature=base.temperature if asked.temperature is None else asked.temperature,
         top_p=base.top_p if asked.top_p is None else asked.top_p,
         stop=asked.stops or base.stop,
+        stop_token_ids=tuple(asked.stop_token_ids or base.stop_token_ids),
         structured_outputs=_structure(asked) or base.structured_outputs,
         seed=turn_seed(base.seed, session.num_answers) if asked.seed is None else asked.seed,
     )
 
 
 def _structure(asked: ChatRequest) -> dict[str, Any] | None:
-    """What binds the sampling of this answer: a demanded tool call, or a form of its text."""
+    """What binds the sampling of this answer: a demanded tool call, or a form of its text; None or empty: nothing."""
     if asked.demanded_tools:
         return one_call_of(asked.demanded_tools)
-    return None if asked.response_format is None else asked.response_format.structured_outputs
+    form = None if asked.response_format is None else asked.response_format.structured_outputs
+    return form or asked.structured_outputs
 
 
 class _Refused(ValueError):

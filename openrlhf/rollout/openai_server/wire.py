@@ -1,7 +1,7 @@
 """The bodies of the chat endpoint: what a request may hold, and the answers in the form the `openai` client reads.
 
-A parameter that would change what is sampled and that the engine does not have is refused; those that change nothing
-(`user`, `store`, `metadata`, `parallel_tool_calls`, ...) pass.
+A field that would change what is sampled, or how the prompt is written, and that this server does not have is refused,
+and so is one that it does not know. Null, and a value that asks for nothing, pass.
 """
 
 import json
@@ -14,17 +14,49 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from openrlhf.rollout.openai_server.messages import Message, ToolCall
 from openrlhf.types import Completion
 
-# name -> the values at which the parameter asks for nothing
-_NOT_OFFERED: dict[str, tuple[Any, ...]] = {
-    "presence_penalty": (None, 0),
-    "frequency_penalty": (None, 0),
-    "repetition_penalty": (None, 1),
-    "top_k": (None, 0, -1),
-    "min_p": (None, 0),
-    "top_logprobs": (None, 0),
-    "functions": (None, []),
-    "function_call": (None, "none"),
-    "logit_bias": (None, {}),
+# Fields of OpenAI's and vLLM's protocols that change neither the prompt nor what is sampled.
+_HARMLESS = frozenset(
+    {
+        "user",
+        "store",
+        "metadata",
+        "parallel_tool_calls",
+        "service_tier",
+        "safety_identifier",
+        "prediction",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "prompt_cache_options",
+        "priority",
+        "request_id",
+        "cache_salt",
+        "return_token_ids",
+        "include_reasoning",
+        "spaces_between_special_tokens",
+    }
+)
+
+# Any other field is refused, but for null, an empty list or object, and these values, at which it asks for nothing.
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+    "length_penalty": (1,),
+    "top_k": (0, -1),
+    "min_p": (0,),
+    "top_logprobs": (0,),
+    "best_of": (1,),
+    "use_beam_search": (False,),
+    "ignore_eos": (False,),
+    "include_stop_str_in_output": (False,),
+    "skip_special_tokens": (True,),
+    "echo": (False,),
+    "add_generation_prompt": (True,),
+    "continue_final_message": (False,),
+    "add_special_tokens": (False,),
+    "function_call": ("none",),
+    "modalities": (["text"],),
+    "verbosity": ("medium",),
 }
 
 
@@ -94,14 +126,18 @@ class ChatRequest(BaseModel):
     tools: list[dict[str, Any]] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
     response_format: ResponseFormat | None = None
+    min_tokens: int | None = Field(None, ge=0)  # this and the next two are vLLM's own
+    stop_token_ids: list[int] | None = None
+    structured_outputs: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _refuse_what_is_not_offered(self) -> "ChatRequest":
         for name, value in (self.model_extra or {}).items():
-            if name in _NOT_OFFERED and value not in _NOT_OFFERED[name]:
-                raise ValueError(f"{name} is not supported by this server")
-        if self.demanded_tools and self.response_format and self.response_format.structured_outputs:
-            raise ValueError("an answer cannot be a tool call and have a response_format")
+            if name not in _HARMLESS and value not in (None, [], {}, *_NEUTRAL.get(name, ())):
+                raise ValueError(f"{name} is not supported by this server; leave it out")
+        form = self.response_format.structured_outputs if self.response_format else None
+        if sum(map(bool, (self.demanded_tools, form, self.structured_outputs))) > 1:
+            raise ValueError("an answer cannot be a tool call and have a response_format or structured_outputs too")
         if self.tool_choice == "required" and not self.tools:
             raise ValueError("tool_choice is required, but there are no tools")
         if isinstance(self.tool_choice, NamedTool) and not self.demanded_tools:
@@ -127,7 +163,8 @@ class ChatRequest(BaseModel):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        given = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        return tuple(stop for stop in given if stop)
 
 
 class TokenizeRequest(BaseModel):

@@ -22,6 +22,7 @@ from typing import Any
 
 from vllm import SamplingParams as VllmSamplingParams
 from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.exceptions import VLLMClientError
 from vllm.outputs import RequestOutput
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
@@ -117,8 +118,8 @@ class VllmEngine:
         """Sample one completion. The ids hold all tokens of the images (`image_tokens.expand`), in their order.
 
         Logprobs are those of the distribution that was sampled from: after temperature, top-p and logit bias (at
-        temperature 0: of the unscaled model). A sampled stop token is part of the completion. EngineDead if the
-        engine is or becomes unusable.
+        temperature 0: of the unscaled model). A sampled stop token is part of the completion. ValueError for
+        parameters that the engine does not take; EngineDead if it is or becomes unusable.
         """
         self._live()
         shown, vision = tuple(images or ()), self.image_tokens
@@ -266,6 +267,9 @@ class VllmEngine:
         except EngineDeadError as error:
             self._leave()
             raise self._died(error) from error
+        except VLLMClientError as error:
+            self._leave()
+            raise ValueError(f"{self._args.name} does not take these parameters: {error}") from error
         except BaseException:
             self._leave()
             raise

@@ -42,6 +42,28 @@ async def test_parameters_reach_the_engine_over_the_sessions_own(talk):
     assert (t.session.sampling.temperature, t.session.sampling.max_tokens) == (0.7, 50)
 
 
+async def test_vllms_own_parameters_reach_the_engine(talk):
+    ids, choice = [7, ord("!")], {"choice": ["hi!"]}
+    async with talk(lambda call: completion("hi!", eos=False, finish_reason="stop")) as t:
+        own = {"min_tokens": 3, "stop_token_ids": ids, "structured_outputs": choice}
+        answer = await t.say(HELLO, extra_body=own)
+        await t.say(HELLO, max_tokens=2, extra_body={"min_tokens": 3})
+        await t.say(HELLO)
+    first, second, third = (call.sampling for call in t.engine.calls)
+    assert (first.min_tokens, first.stop_token_ids, first.structured_outputs) == (3, tuple(ids), choice)
+    assert answer.choices[0].message.content == "hi"  # the token that it stopped at is not shown, as with `stop`
+    assert second.min_tokens == 2  # not more than it may have
+    assert (third.min_tokens, third.stop_token_ids, third.structured_outputs) == (0, (), None)
+
+
+async def test_parameters_that_the_engine_does_not_take_are_the_callers_fault(talk):
+    async with talk(lambda call: ValueError("vLLM engine 0: stop_token_ids -1")) as t:
+        with pytest.raises(openai.BadRequestError, match="stop_token_ids -1"):
+            await t.say(HELLO, extra_body={"stop_token_ids": [-1]})
+    assert t.session.failure is None
+    assert t.session.traces == []
+
+
 @pytest.mark.parametrize("text", ["42END", "42END\n"])  # the last token may hold more than the stop
 async def test_the_stop_string_is_sampled_but_not_shown(talk, text):
     async with talk(lambda call: completion(text, eos=False, finish_reason="stop")) as t:
