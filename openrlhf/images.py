@@ -15,9 +15,7 @@
 """
 
 import base64
-import binascii
 import io
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,10 +52,11 @@ def read_image(value: Any, folder: Path | None = None) -> EncodedImage:
 
     if isinstance(value, EncodedImage):
         return value
-    if isinstance(value, Image.Image):
-        return _checked(value, None, "an image in memory")
-    data, source = _bytes(value, folder)
+    in_memory = isinstance(value, Image.Image)
+    data, source = (None, "an image in memory") if in_memory else _bytes(value, folder)
     try:
+        if data is None:
+            return _checked(value, None, source)
         with Image.open(io.BytesIO(data)) as image:
             return _checked(image, data, source)
     except ImageError:
@@ -65,7 +64,7 @@ def read_image(value: Any, folder: Path | None = None) -> EncodedImage:
     except Image.UnidentifiedImageError as error:
         raise ImageError(f"{source}: not an image, or of a format that Pillow does not know") from error
     except Exception as error:  # decoders of broken files raise anything, struct.error and SyntaxError among it
-        raise ImageError(f"{source}: a broken image: {' '.join(str(error).split()) or type(error).__name__}") from error
+        raise ImageError(f"{source}: a broken image: {_reason(error)}") from error
 
 
 def read_images(value: Any, folder: Path | None = None) -> tuple[EncodedImage, ...]:
@@ -78,11 +77,7 @@ def read_images(value: Any, folder: Path | None = None) -> tuple[EncodedImage, .
 def _bytes(value: Any, folder: Path | None) -> tuple[bytes, str]:
     """The bytes of a file, and what to call it."""
     if isinstance(value, Mapping):
-        inner = value.get("bytes")
-        path = value.get("path")
-        if inner is None and path is None:
-            raise ImageError(f"an image given as an object with {', '.join(map(str, value)) or 'nothing'}: no bytes")
-        return (bytes(inner), _brief(str(path or "bytes"))) if inner is not None else _bytes(path, folder)
+        return _bytes_of_mapping(value, folder)
     if isinstance(value, bytes | bytearray | memoryview):
         return _bounded(bytes(value), "bytes"), "bytes"
     if isinstance(value, Path):
@@ -96,20 +91,31 @@ def _bytes(value: Any, folder: Path | None) -> tuple[bytes, str]:
     return _file(value.removeprefix("file://"), folder)
 
 
+def _bytes_of_mapping(value: Mapping[Any, Any], folder: Path | None) -> tuple[bytes, str]:
+    inner, path = value.get("bytes"), value.get("path")
+    source = _brief(str(path or "bytes"))
+    if isinstance(inner, bytes | bytearray | memoryview):
+        return _bounded(bytes(inner), source), source
+    if inner is not None:
+        raise ImageError(f"{source}: its 'bytes' are of type {type(inner).__name__}, expected bytes")
+    if path is None:
+        raise ImageError(f"an image given as an object with {', '.join(map(str, value)) or 'nothing'}: no bytes")
+    if not isinstance(path, str | Path):
+        raise ImageError(f"an image given as an object with a 'path' of type {type(path).__name__}, expected text")
+    return _bytes(path, folder)
+
+
 def _file(name: str, folder: Path | None) -> tuple[bytes, str]:
-    given = Path(name).expanduser()
-    beside = given if folder is None else folder / given  # an absolute path stays what it is
     source = _brief(name)
     try:
-        path = beside if beside.exists() else given
-        if path.stat().st_size > MAX_BYTES:
-            raise ImageError(f"{source}: {path.stat().st_size} bytes, over the {MAX_BYTES} that an image may have")
-        return path.read_bytes(), source
-    except (OSError, ValueError) as error:
-        if isinstance(error, ImageError):
-            raise
+        given = Path(name).expanduser()
+        beside = given if folder is None else folder / given  # an absolute path stays what it is
+        with (beside if beside.exists() else given).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: ~ of a user that does not exist
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ImageError(f"{source}: {reason}") from error
+    return _bounded(data, source), source
 
 
 def _data_address(value: str) -> tuple[bytes, str]:
@@ -118,20 +124,20 @@ def _data_address(value: str) -> tuple[bytes, str]:
     if not comma or not head.endswith(";base64"):
         raise ImageError(f"{source}: a data address must be data:image/...;base64,...")
     try:
-        return _bounded(base64.b64decode(body, validate=True), source), source
-    except binascii.Error as error:
+        data = base64.b64decode(body, validate=True)
+    except ValueError as error:
         raise ImageError(f"{source}: not base64: {error}") from error
+    return _bounded(data, source), source
 
 
 def _download(address: str) -> bytes:
     source = _brief(address)
     try:
         with urllib.request.urlopen(address, timeout=DOWNLOAD_S) as answer:
-            return _bounded(answer.read(MAX_BYTES + 1), source)
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        if isinstance(error, ImageError):
-            raise
-        raise ImageError(f"{source}: cannot be fetched: {' '.join(str(error).split())}") from error
+            data = answer.read(MAX_BYTES + 1)
+    except Exception as error:  # besides OSError: HTTPException for an answer, or an address, that is none, and others
+        raise ImageError(f"{source}: cannot be fetched: {_reason(error)}") from error
+    return _bounded(data, source)
 
 
 def _bounded(data: bytes, source: str) -> bytes:
@@ -147,8 +153,8 @@ def _checked(image: "Image.Image", data: bytes | None, source: str) -> EncodedIm
         raise ImageError(f"{source}: {width} x {height} pixels, over the {MAX_PIXELS} that an image may have")
     if min(width, height) < MIN_SIDE:
         raise ImageError(f"{source}: {width} x {height} pixels; a side needs at least {MIN_SIDE}")
-    if image.mode not in _EIGHT_BITS:
-        raise ImageError(f"{source}: mode {image.mode}, not 8 bits per channel; convert it first")
+    if image.mode not in _EIGHT_BITS or _loses_bits(image):
+        raise ImageError(f"{source}: mode {image.mode}, not 8 bits per channel in the file; convert it first")
     if image.format != "MPO" and _has_second_frame(image):
         raise ImageError(f"{source}: animated, or of several pages; give one picture")
     image.seek(0)
@@ -160,6 +166,21 @@ def _checked(image: "Image.Image", data: bytes | None, source: str) -> EncodedIm
     buffer = io.BytesIO()
     _upright_rgb(image).save(buffer, "PNG")
     return EncodedImage(buffer.getvalue(), source)
+
+
+def _loses_bits(image: "Image.Image") -> bool:
+    """Whether Pillow will cut channels of more bits down to 8, which the mode does not tell: it opens a PNG of 48 bits
+    per pixel as RGB. The decoders that it has chosen tell."""
+    from PIL import ImageFile
+
+    tiles = image.tile if isinstance(image, ImageFile.ImageFile) else []
+    for codec, _, _, arguments in tiles:
+        if codec.startswith("ppm"):
+            if isinstance(arguments[1], int) and arguments[1] > 255:  # the largest value of a PPM
+                return True
+        elif codec == "SGI16" or ";16" in str(arguments):
+            return True
+    return False
 
 
 def _has_second_frame(image: "Image.Image") -> bool:
@@ -181,6 +202,10 @@ def _upright_rgb(image: "Image.Image") -> "Image.Image":
         canvas.alpha_composite(upright.convert("RGBA"))
         plain = canvas.convert("RGB")
     return Image.frombytes("RGB", plain.size, plain.tobytes())  # without EXIF, profiles and comments
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _brief(text: str) -> str:

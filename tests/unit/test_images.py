@@ -2,7 +2,11 @@
 
 import base64
 import http.server
+import io
+import socketserver
+import struct
 import threading
+import zlib
 
 import pytest
 from PIL import Image
@@ -104,6 +108,13 @@ BROKEN = {
     "too few pixels": (plain(width=1, height=1), r"1 x 1 pixels; a side needs at least 4"),
     "a thin line": (plain(width=100, height=3), r"100 x 3 pixels; a side needs at least 4"),
     "too many pixels": (file_of(plain(1, 9000, 9000, "1")), r"9000 x 9000 pixels, over the 67108864"),
+    "an address that is none": ("http://127.0.0.1:1/a b.png", r"^http://127.0.0.1:1/a b.png: cannot be fetched: URL "),
+    "a port that is none": ("http://127.0.0.1:99999/a.png", r"^http://127.0.0.1:99999/a.png: cannot be fetched: "),
+    "text as bytes": ({"bytes": "text", "path": "a.png"}, r"^a.png: its 'bytes' are of type str, expected bytes$"),
+    "a number as bytes": ({"bytes": 5}, r"^bytes: its 'bytes' are of type int, expected bytes$"),
+    "an object in an object": ({"path": {"path": "a.png"}}, r"a 'path' of type dict, expected text$"),
+    "the home of nobody": ("~nosuchuser/x.png", r"^~nosuchuser/x.png: .*home"),
+    "not ASCII": ("data:image/png;base64,\u00e9", r"^data:image/png;base64: not base64"),
     "16 bits": (file_of(plain(7, mode="I;16")), r"mode I;16, not 8 bits per channel"),
     "no base64": ("data:image/png;base64,?", r"^data:image/png;base64: not base64"),
     "no data": ("data:image/png", r"must be data:image/...;base64"),
@@ -118,6 +129,81 @@ def test_a_bad_image_is_refused_in_one_line(name):
     with pytest.raises(ImageError, match=says) as caught:
         read_image(value)
     assert "\n" not in str(caught.value)
+
+
+def deep_png(colour: int, channels: int) -> bytes:
+    """8 x 8 pixels of 16 bits per channel, which Pillow cannot write."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    rows = (b"\0" + b"\x12\x34" * channels * 8) * 8  # each begins with its filter, 0: none
+    head = struct.pack(">IIBBBBB", 8, 8, 16, colour, 0, 0, 0)
+    chunks = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+def deep_tiff() -> bytes:
+    """8 x 8 pixels of three channels, 16 bits each, neither compressed nor in strips."""
+    bits, pixels = 8 + 2 + 12 * 9 + 4, 8 + 2 + 12 * 9 + 4 + 6
+    tags = [(256, 3, 1, 8), (257, 3, 1, 8), (258, 3, 3, bits), (259, 3, 1, 1), (262, 3, 1, 2), (273, 4, 1, pixels)]
+    tags += [(277, 3, 1, 3), (278, 3, 1, 8), (279, 4, 1, 384)]
+    head = b"II*\0" + struct.pack("<IH", 8, len(tags)) + b"".join(struct.pack("<HHII", *tag) for tag in tags)
+    return head + struct.pack("<I", 0) + struct.pack("<HHH", 16, 16, 16) + b"\x34\x12" * 192
+
+
+DEEP = {
+    "PNG RGB": deep_png(2, 3),
+    "PNG grey with alpha": deep_png(4, 2),
+    "PNG RGBA": deep_png(6, 4),
+    "TIFF": deep_tiff(),
+    "PPM": b"P6 8 8 65535\n" + b"\x12\x34" * 192,
+    "SGI": file_of(plain(), "SGI", bpc=2),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_16_bits_that_pillow_would_cut_are_refused(name):
+    with pytest.raises(ImageError, match=r"mode (RGB|RGBA), not 8 bits per channel in the file; convert it first"):
+        read_image(DEEP[name])
+
+
+@pytest.mark.parametrize("kind", ["PPM", "SGI", "TIFF", "BMP", "WEBP"])
+def test_8_bits_of_other_formats_pass(kind):
+    assert read_image(file_of(plain("red"), kind)).decode().size == (30, 20)
+
+
+def test_what_is_given_in_memory_is_bounded_and_checked_too(monkeypatch):
+    cut_off = Image.open(io.BytesIO(file_of(plain("red", 200, 200), "JPEG")[:-200]))
+    with pytest.raises(ImageError, match=r"^an image in memory: a broken image: "):
+        read_image(cut_off)
+    data = file_of(plain())
+    monkeypatch.setattr("openrlhf.images.MAX_BYTES", len(data) - 1)
+    address = "data:image/png;base64," + base64.b64encode(data).decode()
+    for value, source in [(data, "bytes"), ({"bytes": data, "path": "a.png"}, "a.png"), (address, address[:21])]:
+        with pytest.raises(ImageError, match=rf"^{source}: over the {len(data) - 1} bytes"):
+            read_image(value)
+
+
+def test_a_file_is_bounded(tmp_path, monkeypatch):
+    data = file_of(plain())
+    (tmp_path / "a.png").write_bytes(data)
+    monkeypatch.setattr("openrlhf.images.MAX_BYTES", len(data) - 1)
+    with pytest.raises(ImageError, match=rf"^a.png: over the {len(data) - 1} bytes"):
+        read_image("a.png", tmp_path)
+
+
+def test_a_server_that_answers_garbage_is_one_line():
+    class Garbage(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(1000)
+            self.request.sendall(b"what?\r\n\r\n")
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Garbage) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ImageError, match=r"/a.png: cannot be fetched: what\?$"):
+            read_image(f"http://127.0.0.1:{server.server_address[1]}/a.png")
+        server.shutdown()
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "TIFF"])
