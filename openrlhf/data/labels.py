@@ -35,6 +35,8 @@ def label_text(row: Row, key: str | None) -> str:
         return require_encodable(value if isinstance(value, str) else json_text(value))
     except ValueError as error:
         raise DataError(f"{row.where}: {key!r}: {error}; store it as a string") from error
+    except RecursionError as error:
+        raise DataError(f"{row.where}: {key!r}: the value is nested too deeply; store it as a string") from error
 
 
 def json_text(value: Any) -> str:

@@ -11,6 +11,14 @@ from openrlhf.data.labels import label_names, label_text
 from openrlhf.data.rows import Row
 
 
+def test_a_label_nested_too_deeply_is_one_line_with_the_row():
+    value = []
+    for _ in range(5000):
+        value = [value]
+    with pytest.raises(DataError, match=r"^set.jsonl:3: 'label': the value is nested too deeply; store it as a string"):
+        label_text(Row({"label": value}, "set.jsonl", 3, "line"), "label")
+
+
 @pytest.mark.parametrize(
     ("literal", "expected"),
     [
