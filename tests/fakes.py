@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class FakeTokenizer:
 
     eos_token, pad_token = "<eos>", "<eos>"
     eos_token_id = pad_token_id = FAKE_EOS_ID
+    all_special_tokens: Sequence[str] = ("<eos>", "<bos>")
+    added_tokens_decoder: ClassVar[dict[int, Any]] = {}
 
     def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
         ids = [ord(character) for character in text]

@@ -37,15 +37,16 @@ def parameters(function: Callable[..., Any]) -> list[str]:
 
 
 def task_reward(name: str, function: Callable[..., Any]) -> Callable[[TaskSample, TaskTools], Any]:
-    """A reward of today's form, `(sample, tools)`, as it is; one of the older form wrapped.
+    """A reward of today's form, `(sample, tools)` under whatever names, as it is; one of the older form wrapped.
 
-    EnvError for a function that is neither.
+    The older form has names of its own, and none but those. EnvError for a function that is neither.
     """
     wanted = parameters(function)
-    if len(wanted) == 2:
-        return function
     known = set(_reward_arguments(TaskSample("", "", {}, "stop", 0, 0)))
-    if not wanted or not set(wanted) <= known:
+    is_older = bool(wanted) and set(wanted) <= known
+    if len(wanted) == 2 and not is_older:
+        return function
+    if not is_older:
         raise EnvError(
             f"task {name}: its reward takes ({', '.join(wanted)}); expected (sample, tools), or parameters among "
             f"{', '.join(sorted(known))}"
@@ -69,7 +70,7 @@ def _reward_arguments(sample: TaskSample) -> dict[str, Any]:
         "code_exection_nums": sample.fact(RUNS),
         "code_exection_errors": sample.fact(ERRORS),
         "max_tokens": sample.max_tokens,
-        "stop_tokens": [*STOPS, *([sample.eos] if sample.eos else [])],
+        "stop_tokens": list(dict.fromkeys([*STOPS, *([sample.eos] if sample.eos else []), *sample.ends])),
     }
 
 

@@ -26,16 +26,27 @@ class TaskSample:
     num_tokens: int  # of the response, the environment's tokens too
     max_tokens: int  # the most that the response could have had
     eos: str = ""  # how the end-of-sequence token is written
+    special_tokens: tuple[str, ...] = ()  # how the tokenizer writes its special tokens; a model may end with another
     facts: Mapping[str, float] = field(default_factory=dict)  # what the environment counted
     count_tokens: Callable[[str], int] = len  # tokens of a text
 
     @property
     def text(self) -> str:
-        """The response without end-of-sequence tokens behind it."""
-        text = self.response.rstrip()
-        while self.eos and text.endswith(self.eos):
-            text = text.removesuffix(self.eos).rstrip()
-        return text
+        """The response without special tokens behind it."""
+        return self._cut()[0]
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The special tokens behind the response, the last one first."""
+        return self._cut()[1]
+
+    def _cut(self) -> tuple[str, tuple[str, ...]]:
+        special = tuple(token for token in (self.eos, *self.special_tokens) if token)
+        text, ends = self.response.rstrip(), []
+        while text.endswith(special):
+            ends.append(max((token for token in special if text.endswith(token)), key=len))
+            text = text.removesuffix(ends[-1]).rstrip()
+        return text, tuple(ends)
 
     @property
     def stopped(self) -> bool:

@@ -25,6 +25,7 @@ class TaskRewards:
     def __init__(self, env: EnvConfig, tokenizer: Any, tools: TaskTools | None = None) -> None:
         """`tools` None: made from the flags."""
         self._tokenizer = tokenizer
+        self._special_tokens = special_tokens(tokenizer)
         self._tools = tools or TaskTools(env)
         self._rewards: dict[str, Callable[..., Any]] = {}
 
@@ -79,9 +80,16 @@ class TaskRewards:
             num_tokens=response_tokens(trajectory.segments),
             max_tokens=max_tokens,
             eos=self._tokenizer.eos_token or "",
+            special_tokens=self._special_tokens,
             facts=trajectory.facts,
             count_tokens=lambda text: len(self._tokenizer(text, add_special_tokens=False)["input_ids"]),
         )
+
+
+def special_tokens(tokenizer: Any) -> tuple[str, ...]:
+    """How a tokenizer writes the tokens that are no text; some are marked as such without a role of their own."""
+    marked = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
+    return tuple(dict.fromkeys([*tokenizer.all_special_tokens, *marked]))
 
 
 def response_tokens(segments: tuple[Segment, ...]) -> int:

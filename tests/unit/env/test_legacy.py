@@ -6,7 +6,7 @@ import pytest
 from openrlhf.config.env import EnvConfig
 from openrlhf.env import env_config
 from openrlhf.env.errors import EnvError
-from openrlhf.env.legacy import LegacyExecutor, Output, Request, is_generate, task_filter, task_reward
+from openrlhf.env.legacy import STOPS, LegacyExecutor, Output, Request, is_generate, task_filter, task_reward
 from openrlhf.types import SamplingParams
 from tests.fakes import FakeTokenizer, ScriptedEngine, completion
 from tests.unit.env.samples import filter_sample, task_sample, tools
@@ -30,6 +30,24 @@ async def test_a_reward_of_the_older_form_gets_its_arguments_by_name():
 async def test_a_plain_function_will_do():
     reward = task_reward("old", lambda response, label, finish_reason: {"rewards": [0.5]})
     assert await reward(task_sample("x"), tools()) == {"rewards": [0.5]}
+
+
+async def test_two_parameters_by_the_older_names_are_the_older_form():
+    async def score(response, label):
+        return {"rewards": [float(label["gold_ans"] in response)]}
+
+    assert await task_reward("old", score)(task_sample("it is 7"), tools()) == {"rewards": [1.0]}
+
+    async def todays(sample, kit):  # under names of its own
+        return {"rewards": float(sample.text == "it is 7" and kit.terms.tool_bonus == 0)}
+
+    assert task_reward("new", todays) is todays
+
+
+async def test_the_older_form_hears_of_the_special_tokens_that_end_a_response():
+    sample = task_sample("7<end_of_turn>", special_tokens=("<end_of_turn>", "<pad>"))
+    answer = await task_reward("old", lambda response, stop_tokens: {"seen": (response, stop_tokens)})(sample, tools())
+    assert answer["seen"] == ("7<end_of_turn>", [*STOPS, "<eos>", "<end_of_turn>"])
 
 
 def test_a_reward_of_no_known_form_is_refused():
