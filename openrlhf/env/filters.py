@@ -1,5 +1,6 @@
 """What makes a sample a bad example, or a good one: the parts that the filters of several tasks share."""
 
+from openrlhf.env.label import number_of
 from openrlhf.env.task import FilterSample
 
 MAX_BASE_PERPLEXITY = 5.0
@@ -9,9 +10,8 @@ _VOID_REPEATNESS, _VOID_REPETITION = 0.2, 0.6
 
 def good(sample: FilterSample, threshold: float) -> bool:
     """A right answer without much repetition. The label's `repeatness_threshold` goes before `threshold`."""
-    return sample.score > 0.05 and sample.log("repeatness") <= float(
-        sample.label.get("repeatness_threshold", threshold)
-    )
+    most = number_of(sample.label, "repeatness_threshold", threshold)
+    return sample.score > 0.05 and sample.log("repeatness") <= most
 
 
 def cut_off(sample: FilterSample, limit: int) -> bool:

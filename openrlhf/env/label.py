@@ -1,22 +1,39 @@
 """Labels as JSON objects: {"uuid": ..., "env_func": ..., "task": ..., "gold_ans": ..., ...}."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
+
+from openrlhf.env.errors import EnvError
 
 GOLD = "gold_ans"
 
 
 def read_label(text: str) -> Mapping[str, Any]:
-    """The object, or {"gold_ans": text} for a label that is none."""
+    """The object without the fields that are null, or {"gold_ans": text} for a label that is no object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return {GOLD: text}
-    return value if isinstance(value, dict) else {GOLD: text}
+    if not isinstance(value, dict):
+        return {GOLD: text}
+    return {name: field for name, field in value.items() if field is not None}
 
 
 def gold_of(label: Mapping[str, Any]) -> str:
     """The right answer as text: `gold_ans`, else `answer`; "" where the label has neither."""
     value = label.get(GOLD, label.get("answer", ""))
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def number_of(label: Mapping[str, Any], name: str, default: float) -> float:
+    """A field that holds a number; `default` where the label has none of that name. EnvError for anything else."""
+    value = label.get(name, default)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise EnvError(f"the label's {name!r} must be a number, not {value!r}; leave it out for {default:g}")
+    return number

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from openrlhf.config.terms import TermsConfig
 from openrlhf.env.errors import EnvError
-from openrlhf.env.label import gold_of
+from openrlhf.env.label import gold_of, number_of
 from openrlhf.env.math.boxed import last_boxed, outside_thinking
 from openrlhf.env.task import REWARD, SCORE, TaskSample
 from openrlhf.env.terms.answer_format import TEMPLATES, format_value
@@ -46,13 +46,23 @@ async def math_tir_reward(sample: TaskSample, tools: TaskTools) -> Numbers:
 
 
 def check_math_label(label: Mapping[str, object]) -> None:
-    """EnvError for a label without a right answer, or with a template that nobody knows."""
+    """EnvError for a label without a right answer, with a template that nobody knows, or with a number that is none."""
     if not gold_of(label).strip():
         raise EnvError("tasks math and math_tir: the label holds no 'gold_ans' (or 'answer')")
     template = label.get("template", "")
     if template not in TEMPLATES:
         known = ", ".join(name for name in TEMPLATES if name)
         raise EnvError(f"tasks math and math_tir: no template is called {template!r}; known: {known}, or none at all")
+    _repeatness_threshold(label)
+    _repeatness_penalty(label)
+
+
+def _repeatness_threshold(label: Mapping[str, object]) -> float:
+    return number_of(label, "repeatness_threshold", REPEATNESS_THRESHOLD)
+
+
+def _repeatness_penalty(label: Mapping[str, object]) -> float:
+    return number_of(label, "repeatness_penalty", REPEATNESS_PENALTY)
 
 
 async def _reward(sample: TaskSample, tools: TaskTools, code: CodeUse | None) -> Numbers:
@@ -107,9 +117,8 @@ def _bonuses(sample: TaskSample, terms: TermsConfig, logs: Numbers, code: CodeUs
     """What a right answer gets or loses beside the answer itself."""
     bonus = 0.0
     if code is None:
-        threshold = float(sample.label.get("repeatness_threshold", REPEATNESS_THRESHOLD))
-        if terms.quality_enable and (logs["repeatness"] or 0.0) > threshold:
-            bonus -= float(sample.label.get("repeatness_penalty", REPEATNESS_PENALTY))
+        if terms.quality_enable and (logs["repeatness"] or 0.0) > _repeatness_threshold(sample.label):
+            bonus -= _repeatness_penalty(sample.label)
         if logs["new_idea"] or logs["reflection"]:
             bonus += terms.pattern_bonus
         return bonus

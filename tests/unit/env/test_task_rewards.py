@@ -3,6 +3,8 @@
 import asyncio
 import json
 import math
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -75,6 +77,34 @@ async def test_what_a_reward_sees(registry):
     assert (sample.text, sample.label, sample.fact("code_runs")) == ("abc", {"gold_ans": "label"}, 2.0)
     assert (sample.num_tokens, sample.max_tokens, sample.count_tokens("xyz")) == (4, 100, 3)  # abc and the end token
     assert (outcome.reward, outcome.score, dict(outcome.extra_logs)) == (0.5, 1.0, {})
+
+
+async def test_every_special_token_of_the_tokenizer_ends_a_text(registry):
+    class Gemma(FakeTokenizer):
+        all_special_tokens = ("<eos>", "<bos>")
+        added_tokens_decoder: ClassVar = {
+            106: SimpleNamespace(content="<end_of_turn>", special=True),
+            107: SimpleNamespace(content="<b>", special=False),
+        }
+
+    async def reward(sample, kit):
+        return {"rewards": float(sample.text == "7<b>")}
+
+    rewards = TaskRewards(EnvConfig(), Gemma(), tools())
+    outcome = await rewards.score(registry("mine", reward), trajectory("7"), "7<b><end_of_turn>", 100)
+    assert outcome.reward == 1.0
+
+
+async def test_a_label_that_passes_the_check_at_loading_can_be_graded():
+    label = {"uuid": "a", "gold_ans": "7", "template": None, "question": None, "repeatness_threshold": None}
+    prompt = Prompt(0, "Q", json.dumps(label | {"repeatness_penalty": None}), task="math")
+    check_prompts([prompt])
+    kit = tools(1.0, quality_enable=True)
+    outcome = await score(prompt, "and so on " * 20 + r"\boxed{7}", kit)
+    assert outcome.reward == 0.9  # 1, and 0.1 less for repetition over 0.05, where the label does not say
+    segment = single_turn_segment([5, 6], completion("x"))
+    rollout = Rollout("g", "s", prompt, (segment,), outcome, truncated=False)
+    assert filter_verdict(rollout, 100).good is False  # over the filter's own 0.05
 
 
 @pytest.mark.parametrize("value", [None, [None], math.nan])

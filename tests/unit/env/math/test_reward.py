@@ -95,7 +95,13 @@ async def test_what_filters_read():
 
 @pytest.mark.parametrize(
     ("label", "said"),
-    [({}, "gold_ans"), ({"gold_ans": " "}, "gold_ans"), ({"gold_ans": "7", "template": "x"}, "ZERO_V2")],
+    [
+        ({}, "gold_ans"),
+        ({"gold_ans": " "}, "gold_ans"),
+        ({"gold_ans": "7", "template": "x"}, "ZERO_V2"),
+        ({"gold_ans": "7", "repeatness_threshold": "high"}, "'repeatness_threshold' must be a number, not 'high'"),
+        ({"gold_ans": "7", "repeatness_penalty": []}, "'repeatness_penalty' must be a number"),
+    ],
 )
 def test_labels_that_cannot_be_graded(label, said):
     with pytest.raises(EnvError, match=said):

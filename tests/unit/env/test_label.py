@@ -1,0 +1,29 @@
+"""Labels as JSON objects."""
+
+import pytest
+
+from openrlhf.env.errors import EnvError
+from openrlhf.env.label import gold_of, number_of, read_label
+
+
+def test_a_field_that_is_null_is_absent():
+    label = read_label('{"gold_ans": null, "answer": "7", "repeatness_threshold": null, "metadata": {"seed": null}}')
+    assert label == {"answer": "7", "metadata": {"seed": None}}
+    assert gold_of(label) == "7"
+    assert number_of(label, "repeatness_threshold", 0.05) == 0.05
+
+
+@pytest.mark.parametrize("text", ["null", "7", "[1]", "so {"])
+def test_a_label_that_is_no_object_is_the_answer(text):
+    assert read_label(text) == {"gold_ans": text}
+
+
+@pytest.mark.parametrize(("value", "number"), [(0.3, 0.3), (1, 1.0), ("0.3", 0.3)])
+def test_a_number(value, number):
+    assert number_of({"x": value}, "x", 0.05) == number
+
+
+@pytest.mark.parametrize("value", ["high", [0.1], {}, float("nan"), float("inf"), 10**400])
+def test_what_is_no_number_is_named(value):
+    with pytest.raises(EnvError, match=r"the label's 'x' must be a number, not .*; leave it out for 0.05"):
+        number_of({"x": value}, "x", 0.05)
