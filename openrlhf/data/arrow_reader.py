@@ -1,6 +1,7 @@
 """parquet, arrow and saved-to-disk data: typed columns. `datasets` is imported when first used, it is heavy."""
 
-from collections.abc import Set
+import dataclasses
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from openrlhf.faults import first_line
 if TYPE_CHECKING:
     import datasets
 
+_BATCH = 256  # rows that are turned into Python values at a time
 _NARROW = {"float16": np.float16, "float32": np.float32}
 
 
@@ -66,19 +68,50 @@ def dataset_table(dataset: "datasets.Dataset", name: str, wanted: Set[str]) -> T
 
 
 def dataset_rows(dataset: "datasets.Dataset", name: str, wanted: Set[str]) -> list[Row]:
-    """Rows of a `datasets` object as plain Python values, reading only the wanted columns."""
+    """Rows of a `datasets` object as plain Python values, reading only the wanted columns.
+
+    An image stays `{"bytes": ..., "path": ...}`, for openrlhf/images.py to read: `datasets` would decode it here, where
+    one that is broken ends in a traceback without its row. Raises DataError, naming the row, for JSON text that is none.
+    """
     kept = [column for column in dataset.column_names if column in wanted]
     if not kept:
         return [Row({}, name, number, "row") for number in range(1, len(dataset) + 1)]
     dtypes = {column: _dtype(dataset, column) for column in kept}
     narrow = {column: _NARROW[dtype] for column, dtype in dtypes.items() if dtype in _NARROW}
     rows = []
-    for number, record in enumerate(dataset.select_columns(kept).with_format(None), start=1):
+    for number, record in enumerate(_records(dataset.select_columns(kept), name), start=1):
         for column, dtype in narrow.items():
             if record[column] is not None:  # 0.1 in 32 bits would read 0.10000000149011612 in 64
                 record[column] = float(str(dtype(record[column])))
         rows.append(Row(record, name, number, "row"))
     return rows
+
+
+def _records(dataset: "datasets.Dataset", name: str) -> Iterator[dict[str, Any]]:
+    import datasets
+
+    features = datasets.Features({column: _undecoded(feature) for column, feature in dataset.features.items()})
+    number = 0
+    for batch in dataset.with_format("arrow").iter(_BATCH):
+        for record in batch.to_pylist():
+            number += 1
+            try:
+                yield features.decode_example(record)
+            except Exception as error:  # of whichever JSON reader `datasets` uses
+                raise DataError(f"{name}, row {number}: cannot be decoded: {first_line(error)}") from error
+
+
+def _undecoded(feature: Any) -> Any:
+    """The same type of a column, whose images are not decoded."""
+    import datasets
+
+    if isinstance(feature, datasets.Image):
+        return dataclasses.replace(feature, decode=False)
+    if isinstance(feature, datasets.List | datasets.LargeList):
+        return dataclasses.replace(feature, feature=_undecoded(feature.feature))
+    if isinstance(feature, dict):
+        return {key: _undecoded(inner) for key, inner in feature.items()}
+    return feature
 
 
 def _dtype(dataset: "datasets.Dataset", column: str) -> str:

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from openrlhf.data.arrow_reader import read_arrow, read_parquet
+from openrlhf.data.arrow_reader import dataset_rows, read_arrow, read_parquet
 from openrlhf.data.errors import DataError
 from openrlhf.data.local import local_splits
 
@@ -56,6 +56,24 @@ def test_values_keep_their_type(tmp_path, read):
     assert [dict(row.values) for row in table.rows] == EXPECTED
     assert type(table.rows[0].values["n"]) is int
     assert table.rows[2].where.endswith(", row 3")
+
+
+def test_columns_of_json_are_still_read_and_broken_ones_name_their_row():
+    features = datasets.Features({"q": datasets.Json(), "m": datasets.List(datasets.Json())})
+    rows = {"q": [{"a": 1}, None], "m": [[{"a": 1}, {"b": [2]}], []]}
+    table = dataset_rows(datasets.Dataset.from_dict(rows, features=features), "set", WANTED)
+    assert [dict(row.values) for row in table] == [{"q": {"a": 1}, "m": [{"a": 1}, {"b": [2]}]}, {"q": None, "m": []}]
+    storage = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", "{"]))
+    broken = datasets.Dataset(pa.table({"q": storage}))
+    with pytest.raises(DataError, match=r"^set, row 2: cannot be decoded: "):
+        dataset_rows(broken, "set", WANTED)
+
+
+def test_rows_that_were_chosen_or_shuffled_are_read_in_their_order():
+    chosen = datasets.Dataset(TABLE).select([2, 0])
+    assert [row.values["q"] for row in dataset_rows(chosen, "set", WANTED)] == ["c", "a"]
+    many = datasets.Dataset.from_dict({"n": list(range(600))})
+    assert [row.values["n"] for row in dataset_rows(many, "set", WANTED)] == list(range(600))
 
 
 def test_a_table_without_any_wanted_column_still_counts_its_rows(tmp_path):

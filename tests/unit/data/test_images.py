@@ -144,3 +144,35 @@ def test_parquet_holds_images_as_bytes_or_as_a_column_of_images(folder, typed):
     )
     assert [image.decode().getpixel((0, 0)) for image in first.images] == [(255, 0, 0)]
     assert second.images == ()
+
+
+SEES = {"input_key": "prompt", "apply_chat_template": True, "tokenizer": PartsTokenizer(), "vision": FakeImageTokens()}
+
+
+def with_column_of_images(*images):
+    import datasets
+
+    features = datasets.Features({"prompt": datasets.Value("string"), "images": [datasets.Image()]})
+    rows = {"prompt": ["<image>"] * len(images), "images": [[image] for image in images]}
+    return datasets.Dataset.from_dict(rows, features=features)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_broken_image_in_a_column_of_images_is_one_line_with_the_row(folder, saved):
+    rows = with_column_of_images({"bytes": file_of(plain()), "path": None}, {"bytes": b"broken", "path": "b.png"})
+    path = folder / ("set" if saved else "set.parquet")
+    rows.save_to_disk(str(path)) if saved else rows.to_parquet(str(path))
+    with pytest.raises(DataError, match=r"row 2: 'images', image 1: b.png: not an image") as caught:
+        build_prompts(str(path), **SEES)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_paths_in_a_column_of_images_are_relative_to_the_data(folder):
+    import pyarrow.parquet as pq
+
+    pq.write_table(with_column_of_images("red.png", "none.png").data.table, folder / "set.parquet")
+    (prompt,) = build_prompts(str(folder / "set.parquet"), split="train[:1]", **SEES)
+    assert prompt.images == (picture("red"),)
+    with pytest.raises(DataError, match=r"row 2: 'images', image 1: none.png: No such file or directory"):
+        build_prompts(str(folder / "set.parquet"), **SEES)
