@@ -39,16 +39,16 @@ def drop(job: Job, groups: list[RolloutGroup], report: StepReport) -> list[Rollo
 
 
 def mark(job: Job, groups: Sequence[RolloutGroup], experience: Experience, report: StepReport) -> None:
-    """Fill in which rows are bad examples; rows of the experience are in the order of the groups' samples."""
+    """Fill in which rows are bad examples; a row's sample id counts the groups' samples, with rows or without."""
     flags = job.config.algo.bad_examples
     if not flags.filter_enable:
         return
     rollouts = [rollout for group in groups for rollout in group.rollouts]
-    perplexities = base_perplexity(experience)
+    perplexities = base_perplexity(experience, len(rollouts))
     known = [None] * len(rollouts) if perplexities is None else perplexities.tolist()
     verdicts = _ask(job, rollouts, known)
     bad = np.array([bool(verdict.bad) for verdict in verdicts])
-    experience.bad_examples = bad[np.unique(experience.sample_ids, return_inverse=True)[1]]
+    experience.bad_examples = bad[experience.sample_ids]
     if not _drops(flags):
         report.metrics |= _rates(verdicts)
 

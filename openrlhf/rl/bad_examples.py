@@ -56,15 +56,15 @@ def drop_bad_examples(groups: list[RolloutGroup], bad: Set[str], grouped: bool) 
     return FilterResult(kept, dropped, {})
 
 
-def base_perplexity(experience: Experience) -> np.ndarray | None:
-    """exp(- mean reference logprob of a sample's action tokens), (samples,) float64 in the order of sample ids.
+def base_perplexity(experience: Experience, num_samples: int) -> np.ndarray | None:
+    """exp(- mean reference logprob of a sample's action tokens), (num_samples,) float64, by sample id.
 
-    None without reference logprobs; 1 for a sample without actions.
+    None without reference logprobs; 1 for a sample without actions, or without rows.
     """
     if experience.ref_logprobs is None:
         return None
-    sample = np.unique(experience.sample_ids, return_inverse=True)[1]
+    sample = experience.sample_ids
     logprobs = np.where(experience.action_mask, experience.ref_logprobs, 0.0).sum(axis=1, dtype=np.float64)
-    tokens = np.bincount(sample, weights=experience.action_mask.sum(axis=1))
-    mean = np.bincount(sample, weights=logprobs) / np.maximum(tokens, 1)
+    tokens = np.bincount(sample, weights=experience.action_mask.sum(axis=1), minlength=num_samples)
+    mean = np.bincount(sample, weights=logprobs, minlength=num_samples) / np.maximum(tokens, 1)
     return np.exp(np.minimum(-mean, _MAX_EXPONENT))

@@ -1,12 +1,21 @@
 """Bad examples in the loop: which samples are trained on, and what the advantages were computed from."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from openrlhf.config.algo import AlgoConfig, BadExamplesConfig
+from openrlhf.config.ppo import PPOConfig
 from openrlhf.env.task_filters import FilterVerdict
 from openrlhf.pipeline import bad_examples
 from openrlhf.pipeline.ppo_sync import train
+from openrlhf.pipeline.report import StepReport
+from openrlhf.rl.packing import collate
 from openrlhf.track.rollout_file import read_samples
+from openrlhf.types import RolloutGroup
+from tests.unit.rl.samples import group
 
 ON = {"algo.bad_examples.filter_enable": True}
 
@@ -66,6 +75,19 @@ def test_modes(rig, one_in_four_is_bad, flags, num_rows, num_tokens, expected):
         assert batches(step)[0].totals.tokens == num_tokens  # masked tokens leave the denominator too
     for logged in run.rows():
         assert (logged["rollout/bad_example_rate"], logged["rollout/good_sample_rate"]) == (0.25, 0.5)
+
+
+def test_a_sample_without_segments_shifts_no_mark(one_in_four_is_bad, monkeypatch):
+    full = group("a", [0, 1, 0, 1])
+    empty = replace(full.rollouts[0], segments=())
+    groups = [RolloutGroup("a", (empty, *full.rollouts[1:])), group("b", [0, 1])]
+    experience = collate(groups)
+    experience.ref_logprobs = np.full(experience.sequences.shape, -2, dtype=np.float32)
+    job = SimpleNamespace(config=PPOConfig(algo=AlgoConfig(bad_examples=BadExamplesConfig(filter_enable=True))))
+    bad_examples.mark(job, groups, experience, StepReport())
+    # Rows: a/1, a/2, a/3, b/0, b/1; sample 1 of each prompt is bad.
+    assert experience.bad_examples.tolist() == [True, False, False, False, True]
+    assert [perplexity for _, perplexity in one_in_four_is_bad] == pytest.approx([1.0, *[np.exp(2)] * 5])
 
 
 def test_off_asks_nobody(rig, one_in_four_is_bad):

@@ -55,9 +55,12 @@ def test_dropped_samples_leave_their_groups():
 def test_perplexity_of_the_reference_over_the_action_tokens_of_a_sample():
     # Sample 0 has two segments with actions of logprob -1, -2 and -3: exp(2). Sample 1: exp(0.5). Sample 2: no action.
     batch = experience([[0, 1, 1], [0, 0, 1], [0, 1, 0], [0, 0, 0]], [1, 1, 0, 0], [0] * 4)
-    assert base_perplexity(batch) is None
+    assert base_perplexity(batch, 3) is None
     batch.sample_ids = np.array([0, 0, 1, 2])
     batch.ref_logprobs = np.array([[9, -1, -2], [9, 9, -3], [9, -0.5, 9], [9, 9, 9]], dtype=np.float32)
-    np.testing.assert_allclose(base_perplexity(batch), [math.exp(2), math.exp(0.5), 1.0])
+    np.testing.assert_allclose(base_perplexity(batch, 3), [math.exp(2), math.exp(0.5), 1.0])
     batch.ref_logprobs[:] = -1e4
-    assert np.isfinite(base_perplexity(batch)).all()
+    assert np.isfinite(base_perplexity(batch, 3)).all()
+    batch.sample_ids = np.array([0, 0, 2, 3])  # sample 1 and 4 have no rows
+    batch.ref_logprobs = np.array([[9, -1, -2], [9, 9, -3], [9, -0.5, 9], [9, 9, 9]], dtype=np.float32)
+    np.testing.assert_allclose(base_perplexity(batch, 5), [math.exp(2), 1.0, math.exp(0.5), 1.0, 1.0])
