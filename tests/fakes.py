@@ -180,15 +180,16 @@ class ScriptedRunner:
 class TorchBackend:
     """A training backend of plain torch with SGD, of one process (see openrlhf/train/backend.py)."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, runner: Any = None) -> None:
         self.model = model
+        self._runner = runner or model
         self.device = next(model.parameters()).device
         self.calls: list[dict[str, Any]] = []
         self.last_marks: list[bool] = []
 
     def outputs(self, **inputs: Any) -> Any:
         self.calls.append(inputs)
-        return self.model(**inputs, use_cache=False)
+        return self._runner(**inputs, use_cache=False)
 
     def backward(self, loss: Any, last: bool) -> None:
         self.last_marks.append(last)

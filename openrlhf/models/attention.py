@@ -2,7 +2,8 @@
 
 import importlib.util
 
-from transformers import PretrainedConfig
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
 
 from openrlhf.models.errors import ModelError
 
@@ -28,6 +29,19 @@ def takes_any_mask(config: PretrainedConfig) -> bool:
         config._attn_implementation in _CPU
         and not settings.get("sliding_window")
         and set(layer_types) == {"full_attention"}
+    )
+
+
+def explicit_mask(model: PreTrainedModel, allowed: torch.Tensor) -> torch.Tensor:
+    """The mask (1, 1, M, M) that the model's attention kernel reads, from `allowed` (M, M): token i may see token j.
+
+    sdpa takes truth values. The eager kernel adds what it is given to the scores, truth values too, as 0 and 1.
+    """
+    mask = allowed[None, None]
+    if model.config.get_text_config()._attn_implementation != "eager":
+        return mask
+    return torch.zeros(mask.shape, dtype=model.dtype, device=mask.device).masked_fill_(
+        ~mask, torch.finfo(model.dtype).min
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from openrlhf.models.attention import explicit_mask
 from openrlhf.models.layout import Layout
 from openrlhf.models.scoring import ScoringBackend
 from openrlhf.models.shared_prompt import SharedRow, share_prompts
@@ -77,7 +78,9 @@ def _row(
         row = SharedRow(batch.token_ids, None, everything, everything, sequences)
     if vision is not None:
         extra = extra | vision.tensors(batch, device, row.families)
-    mask = None if row.attention_mask is None else torch.from_numpy(row.attention_mask).to(device)[None, None]
+    mask = None
+    if row.attention_mask is not None:
+        mask = explicit_mask(backend.model, torch.from_numpy(row.attention_mask).to(device))
     found = backend.outputs(
         input_ids=torch.tensor(row.token_ids, device=device).unsqueeze(0),
         position_ids=_position_ids(places[:, None, row.order], device),

@@ -29,11 +29,11 @@ CUTS = {
 }
 
 
-def backend(dtype: torch.dtype = torch.float64, tied: bool = True) -> TorchBackend:
-    config = tiny_llama_config(tied=tied)
+def backend(dtype: torch.dtype = torch.float64, attention: str = "sdpa") -> TorchBackend:
+    config = tiny_llama_config()
     config.initializer_range = 0.1
     torch.manual_seed(0)
-    model = LlamaForCausalLM(config).to(dtype)
+    model = LlamaForCausalLM._from_config(config, attn_implementation=attention).to(dtype)
     if dtype is torch.float64:
         for module in model.modules():
             if isinstance(module, LlamaRMSNorm):
@@ -55,10 +55,14 @@ def separate_logprobs(model: LlamaForCausalLM, experience, row: int, temperature
     return found.where(torch.from_numpy(experience.action_mask[row, :length]), 0.0)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-9)])
+# The eager kernel takes the probabilities in float32, whatever the model's dtype is.
+@pytest.mark.parametrize(
+    ("attention", "dtype", "tolerance"),
+    [("sdpa", torch.float32, 1e-4), ("sdpa", torch.float64, 1e-9), ("eager", torch.float32, 1e-4)],
+)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_each_sequence_is_scored_as_if_alone(layout: str, dtype: torch.dtype, tolerance: float) -> None:
-    engine, experience = backend(dtype), random_experience(LENGTHS, prompts=PROMPTS)
+def test_each_sequence_is_scored_as_if_alone(layout, attention, dtype, tolerance) -> None:
+    engine, experience = backend(dtype, attention), random_experience(LENGTHS, prompts=PROMPTS)
     (batch,) = micro_batches(experience, [[0, 1, 2, 3, 4, 5]])
     with torch.no_grad():
         scores = score_tokens(engine, batch, layout=layout, temperature=0.7)
@@ -79,8 +83,14 @@ def test_entropy_is_that_of_the_tempered_distribution() -> None:
     assert entropy[[0, 1, 2, 4]].tolist() == [0, 0, 0, 0]
 
 
-def gradient(cuts: list[list[int]], layout: str, objective: PolicyObjective, dtype: torch.dtype = torch.float64):
-    engine = backend(dtype)
+def gradient(
+    cuts: list[list[int]],
+    layout: str,
+    objective: PolicyObjective,
+    dtype: torch.dtype = torch.float64,
+    attention: str = "sdpa",
+):
+    engine = backend(dtype, attention)
     batches = micro_batches(random_experience(LENGTHS, prompts=PROMPTS), cuts)
     metrics, _ = accumulate_gradient(engine, batches, objective, kl_coef=0.1, layout=layout, temperature=0.9)
     assert engine.last_marks == [False] * (len(cuts) - 1) + [True]
@@ -105,6 +115,14 @@ def test_gradient_and_metrics_do_not_depend_on_the_layout(aggregation, dtype, to
             found, metrics = gradient(cuts, layout, objective, dtype)
             assert (found - expected).norm() < tolerance * expected.norm(), (name, layout)
             assert metrics == pytest.approx(expected_metrics, rel=1e-4, abs=1e-6), (name, layout)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_eager_kernel_gives_the_gradient_of_sdpa(layout: str) -> None:
+    cuts = CUTS["all at once"]
+    expected, _ = gradient(cuts, "padded", OBJECTIVES["token"], torch.float32)
+    found, _ = gradient(cuts, layout, OBJECTIVES["token"], torch.float32, "eager")
+    assert (found - expected).norm() < 1e-5 * expected.norm()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

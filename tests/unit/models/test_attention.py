@@ -2,8 +2,12 @@
 
 import pytest
 
-from openrlhf.models.attention import check_attention, default_attention
+import torch
+from transformers import LlamaForCausalLM
+
+from openrlhf.models.attention import check_attention, default_attention, explicit_mask
 from openrlhf.models.errors import ModelError
+from tests.models import tiny_llama_config
 
 
 def test_a_cpu_gets_sdpa() -> None:
@@ -19,3 +23,15 @@ def test_a_cpu_takes(implementation: str) -> None:
 def test_a_cpu_refuses(implementation: str) -> None:
     with pytest.raises(ModelError, match=f"'{implementation}' does not train on a CPU; use one of sdpa, eager"):
         check_attention(implementation, "cpu")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_eager_kernel_gets_a_mask_that_it_can_add(dtype: torch.dtype) -> None:
+    allowed = torch.tensor([[True, False], [True, True]])
+    config = tiny_llama_config(hidden_size=64, num_layers=1)
+    model = LlamaForCausalLM._from_config(config, attn_implementation="eager").to(dtype)
+    mask = explicit_mask(model, allowed)
+    assert mask.dtype == dtype
+    assert mask.tolist() == [[[[0.0, torch.finfo(dtype).min], [0.0, 0.0]]]]
+    model.set_attn_implementation("sdpa")
+    assert explicit_mask(model, allowed).tolist() == [[allowed.tolist()]]

@@ -17,11 +17,17 @@ from tests.models import ALPHABET, BOS, EOS, EOS_ID, UNK, make_tiny_tokenizer, t
 LENGTHS = (9, 5, 14)
 
 
-def member(seed: int = 0, layout: str = "packed", scale: Calibration | None = None, max_len: int = 64) -> RewardModel:
+def member(
+    seed: int = 0,
+    layout: str = "packed",
+    scale: Calibration | None = None,
+    max_len: int = 64,
+    attention: str = "sdpa",
+) -> RewardModel:
     config = tiny_llama_config(hidden_size=64, num_layers=1)
     config.num_labels, config.initializer_range = 1, 0.1
     torch.manual_seed(seed)
-    model = LlamaForSequenceClassification(config)
+    model = LlamaForSequenceClassification._from_config(config, attn_implementation=attention)
     backend = ReplicaBackend(model, torch.device("cpu"), runner=TokenValues(model), offload=True)
     return RewardModel(backend, make_tiny_tokenizer(), layout, scale or Calibration(), max_len)
 
@@ -33,9 +39,10 @@ def alone(model: RewardModel, ids) -> float:
         return float(model.backend.model.score(hidden)[0])
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("layout", ["shared", "packed", "padded"])
-def test_a_sequence_is_scored_as_if_alone(layout: str) -> None:
-    model, experience = member(layout=layout), random_experience(LENGTHS)
+def test_a_sequence_is_scored_as_if_alone(layout: str, attention: str) -> None:
+    model, experience = member(layout=layout, attention=attention), random_experience(LENGTHS, prompts=(0, 1, 0))
     batches = micro_batches(experience, [[0, 2], [1]])
     found = RewardModels([model], [1.0], make_tiny_tokenizer()).score([*batches, filler(batches[0].totals)])
     assert [len(part) for part in found] == [2, 1, 1]

@@ -27,11 +27,12 @@ CUTS = {
 }
 
 
-def backend() -> TorchBackend:
+def backend(attention: str = "sdpa") -> TorchBackend:
     config = tiny_llama_config(hidden_size=64)
     config.num_labels, config.initializer_range = 1, 0.1
     torch.manual_seed(0)
-    return TorchBackend(TokenValues(LlamaForSequenceClassification(config)))
+    model = LlamaForSequenceClassification._from_config(config, attn_implementation=attention)
+    return TorchBackend(model, TokenValues(model))
 
 
 def experience():
@@ -41,16 +42,17 @@ def experience():
     return batch
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_value_is_the_head_s_word_on_the_state_before_the_token(layout: str) -> None:
-    critic, batch = backend(), experience()
+def test_a_value_is_the_head_s_word_on_the_state_before_the_token(layout: str, attention: str) -> None:
+    critic, batch = backend(attention), experience()
     (packed,) = micro_batches(batch, [list(range(6))])
     with torch.no_grad():
         found = token_values(critic, packed, layout).numpy()
         expected = []
         for row, length in enumerate(LENGTHS):
-            hidden = critic.model.model.base_model(torch.from_numpy(batch.sequences[row, :length])[None])
-            values = critic.model.model.score(hidden.last_hidden_state)[0, :, 0].numpy()
+            hidden = critic.model.base_model(torch.from_numpy(batch.sequences[row, :length])[None])
+            values = critic.model.score(hidden.last_hidden_state)[0, :, 0].numpy()
             # V(s_t) is read where token t - 1 was the last one seen; the first token has no state before it.
             shifted = np.concatenate([[0.0], values[:-1]])
             expected.append(np.where(batch.action_mask[row, :length], shifted, 0.0))
