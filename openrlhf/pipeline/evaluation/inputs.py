@@ -4,21 +4,29 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
+from transformers import PretrainedConfig
+
 from openrlhf.config.evaluate import EvaluateConfig
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.reward import RewardConfig
 from openrlhf.config.train import TrainConfig
+from openrlhf.data.errors import DataError
 from openrlhf.data.prompts import PromptSet, build_prompts
+from openrlhf.data.source import load_rows
 from openrlhf.env.env_config import environments_of
 from openrlhf.interfaces import RewardSource
+from openrlhf.models.errors import ModelError
 from openrlhf.models.heads import check_heads
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
+from openrlhf.models.vision.architectures import has_vision
 from openrlhf.pipeline.problems import Problems
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
 from openrlhf.reward.make import make_reward
 from openrlhf.rollout.agent import AgentExecutorBase
 from openrlhf.rollout.user_agent import make_executor
+
+_IMAGES = "images"  # the column, as --data.image_key of training calls it by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +49,9 @@ def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
     executor = attempt(lambda: make_executor(agent))
     sources = config.source()
     reward = attempt(lambda: make_reward(sources)) if sources.is_given else None
-    if config.actor.model_name_or_path is not None:
-        model = str(config.actor.model_name_or_path)
-        attempt(lambda: check_heads(model, load_config(model), config.vllm.tensor_parallel_size))
+    model = attempt(lambda: _model(config))
+    if model is not None and has_vision(model):
+        attempt(lambda: _refuse_images(config))
     name = str(config.actor.model_name_or_path or config.endpoint.tokenizer)
     tokenizer = attempt(lambda: load_tokenizer(name))
     prompts = attempt(lambda: _prompts(config, tokenizer, sources)) if tokenizer is not None else None
@@ -52,6 +60,36 @@ def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
     if problems or prompts is None or executor is None:
         raise problems.error()
     return EvaluationInputs(tokenizer, prompts, executor, reward)
+
+
+def _model(config: EvaluateConfig) -> PretrainedConfig | None:
+    """The config of the model; of a served one where it lies beside the tokenizer.
+
+    ModelError where a model that is to run here cannot be read, or not be split as asked.
+    """
+    name = config.actor.model_name_or_path
+    if name is not None:
+        model = load_config(name)
+        check_heads(name, model, config.vllm.tensor_parallel_size)
+        return model
+    try:
+        return load_config(str(config.endpoint.tokenizer))
+    except ModelError:  # a tokenizer alone will do
+        return None
+
+
+def _refuse_images(config: EvaluateConfig) -> None:
+    """DataError where rows have images, which the model would take but is not shown here."""
+    asked = config.eval
+    rows = load_rows(
+        str(asked.dataset), required=(), optional=(_IMAGES,), split=asked.split, max_samples=asked.max_samples
+    )
+    shown = sum(bool(row.values.get(_IMAGES)) for row in rows)
+    if shown:
+        raise DataError(
+            f"{asked.dataset}: {shown} of {len(rows)} rows have {_IMAGES!r}, and this command shows a model text only; "
+            "evaluate them in a training run, by its --eval.dataset and --data.max_images_per_prompt"
+        )
 
 
 def _prompts(config: EvaluateConfig, tokenizer: Any, reward: RewardConfig) -> PromptSet:

@@ -1,0 +1,61 @@
+"""What an evaluation reads is opened before any engine starts."""
+
+import json
+
+import pytest
+
+from openrlhf.config.errors import ConfigError
+from openrlhf.config.evaluate import EvaluateConfig
+from openrlhf.config.schema import nest
+from openrlhf.pipeline.evaluation.inputs import open_inputs
+from tests.models import make_tiny_tokenizer, tiny_llama_config
+from tests.vision_models import tiny_idefics3_config, tiny_idefics3_processor
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Model folders without weights: one of text, one that takes images, and a tokenizer alone."""
+    folder = tmp_path_factory.mktemp("models")
+    tiny_llama_config().save_pretrained(folder / "text")
+    make_tiny_tokenizer().save_pretrained(folder / "text")
+    tiny_idefics3_config().save_pretrained(folder / "seeing")
+    tiny_idefics3_processor().save_pretrained(folder / "seeing")
+    make_tiny_tokenizer().save_pretrained(folder / "tokenizer")
+    return folder
+
+
+def opened(tmp_path, rows, **flags):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "reward.py").write_text("def reward_func(queries, prompts, labels):\n    return [1.0]\n")
+    given = {"eval.dataset": str(tmp_path / "rows.jsonl"), "reward.remote_url": str(tmp_path / "reward.py")}
+    given |= {name.replace("__", "."): str(value) for name, value in flags.items()}
+    return open_inputs(EvaluateConfig.model_validate(nest(given)))
+
+
+WITH_IMAGES = [
+    {"input": "a", "images": ["one.png"]},
+    {"input": "b", "images": []},
+    {"input": "c", "images": None},
+    {"input": "d", "images": "two.png"},
+    {"input": "e"},
+]
+
+
+def test_images_that_a_model_would_not_be_shown_are_one_line(models, tmp_path):
+    for flags in (
+        {"actor__model_name_or_path": models / "seeing"},
+        {"endpoint__url": "http://127.0.0.1:9/v1", "endpoint__tokenizer": models / "seeing"},
+    ):
+        with pytest.raises(ConfigError) as caught:
+            opened(tmp_path, WITH_IMAGES, **flags)
+        (line,) = caught.value.problems
+        assert line.startswith(f"{tmp_path / 'rows.jsonl'}: 2 of 5 rows have 'images', and this command shows a model")
+        assert "--eval.dataset" in line
+
+
+def test_rows_of_text_pass_whatever_the_model(models, tmp_path):
+    text = [{"input": row["input"]} for row in WITH_IMAGES]
+    assert len(opened(tmp_path, text, actor__model_name_or_path=models / "seeing").prompts) == 5
+    assert len(opened(tmp_path, WITH_IMAGES, actor__model_name_or_path=models / "text").prompts) == 5
+    served = {"endpoint__url": "http://127.0.0.1:9/v1", "endpoint__tokenizer": models / "tokenizer"}
+    assert len(opened(tmp_path, WITH_IMAGES, **served).prompts) == 5
