@@ -17,7 +17,7 @@ import ray
 from openrlhf.cluster.actors import EngineActor
 from openrlhf.cluster.engine import Engine, EngineState
 from openrlhf.cluster.errors import PeerDied
-from openrlhf.cluster.flight import Flight
+from openrlhf.cluster.flight import Dropped, Flight
 from openrlhf.cluster.placement import Seat
 from openrlhf.cluster.session import threads_per_process
 from openrlhf.cluster.specs import EngineSpec, GroupRequest
@@ -209,7 +209,7 @@ class EngineGroup:
             actor = engine.actor if engine else None
         try:
             result = self._flight.take(ref)
-        except KeyError:  # of an engine that was replaced
+        except Dropped:  # of an engine that was replaced
             return None
         except Exception as error:  # an engine that fails while it starts raises whatever loading a model does
             if not (isinstance(error, _DEATHS) or ref in self._starts):

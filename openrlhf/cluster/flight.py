@@ -12,6 +12,10 @@ from openrlhf.cluster.errors import PeerTimeout
 from openrlhf.cluster.wait import fetch
 
 
+class Dropped(Exception):
+    """Nobody waits for the call any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
     peer: str
@@ -65,8 +69,10 @@ class Flight:
         """The answer to a call that is ready.
 
         Raises:
-            KeyError: it was dropped in the meantime. PeerDied, or what the peer raised.
+            Dropped: it was dropped in the meantime. PeerDied, or what the peer raised.
         """
         with self._lock:
-            call = self._calls.pop(ref)
+            call = self._calls.pop(ref, None)
+        if call is None:
+            raise Dropped
         return fetch(ref, call.peer, call.work)

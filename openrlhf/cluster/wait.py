@@ -5,12 +5,36 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+from ray.exceptions import (
+    ActorPlacementGroupRemoved,
+    ActorUnschedulableError,
+    GetTimeoutError,
+    LocalRayletDiedError,
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayActorError,
+    RayTaskError,
+    WorkerCrashedError,
+)
 
 from openrlhf.cluster.errors import ClusterError, PeerDied, PeerTimeout
 from openrlhf.faults import first_line
 
 _GRACE = 10.0  # seconds in which Ray notices a dead process whose neighbours have felt it already
+
+# How Ray says that a peer will not answer any more. Not among them: what says that a value is at fault or that there is
+# no room for it, and an environment that cannot be set up, which a new process would not get either.
+_LOST = (
+    RayActorError,  # its process ended, or cannot be reached, so that nobody knows what it has done
+    OutOfMemoryError,  # Ray's memory monitor killed it
+    WorkerCrashedError,
+    NodeDiedError,
+    LocalRayletDiedError,
+    ObjectLostError,  # its answer lay on a node that is gone
+    ActorUnschedulableError,  # the node that it was to start on is gone
+    ActorPlacementGroupRemoved,
+)
 
 
 def fetch(ref: Any, peer: str, work: str) -> Any:
@@ -19,7 +43,7 @@ def fetch(ref: Any, peer: str, work: str) -> Any:
         return ray.get(ref, timeout=60)
     except RayTaskError as error:
         raise error.cause from error
-    except RayActorError as error:
+    except _LOST as error:
         raise PeerDied(peer, work, first_line(error)) from error
     except GetTimeoutError as error:
         raise PeerTimeout(peer, work, 60) from error

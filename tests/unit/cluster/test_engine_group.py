@@ -261,6 +261,18 @@ def test_an_engine_that_dies_again_and_again_ends_the_run(fake):
         handed_out(engine_group)
 
 
+def test_a_key_error_of_the_work_is_no_dropped_call(fake, monkeypatch):
+    engine_group = group(1)
+    engine_group.submit(requests([1]))
+
+    def fetch(ref, peer, work):
+        raise KeyError("label")
+
+    monkeypatch.setattr("openrlhf.cluster.flight.fetch", fetch)
+    with pytest.raises(KeyError, match="label"):
+        engine_group.next_group(within=0.0)
+
+
 def test_an_engine_that_does_not_come_up_is_named(fake):
     engine_group = group(1)
     engine_group.submit(requests([1]))

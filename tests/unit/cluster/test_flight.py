@@ -4,7 +4,7 @@ import pytest
 
 from openrlhf.cluster import flight
 from openrlhf.cluster.errors import PeerTimeout
-from openrlhf.cluster.flight import Flight
+from openrlhf.cluster.flight import Dropped, Flight
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_what_was_dropped_is_neither_waited_for_nor_answered(answers):
     calls.drop(["a", "never added"])
     known["a"] = 1
     assert calls.ready(within=0.5) is None
-    with pytest.raises(KeyError):
+    with pytest.raises(Dropped):
         calls.take("a")
 
 

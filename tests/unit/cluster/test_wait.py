@@ -1,7 +1,17 @@
 """Waiting for peers, over a Ray whose refs are names and whose answers are scripted."""
 
 import pytest
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import (
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    NodeDiedError,
+    ObjectLostError,
+    ObjectStoreFullError,
+    OutOfMemoryError,
+    RayActorError,
+    RayTaskError,
+    WorkerCrashedError,
+)
 
 from openrlhf.cluster import wait
 from openrlhf.cluster.errors import ClusterError, PeerDied, PeerTimeout
@@ -65,6 +75,31 @@ def test_a_dead_peer_is_named(answers):
         wait.gather({"a": "vLLM engine 1"}, "rollout", 1)
     assert str(caught.value) == "vLLM engine 1 died during 'rollout': The actor died."
     assert isinstance(caught.value, ClusterError)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        OutOfMemoryError("Task was killed due to the node running low on memory.\nMemory on the node: 15.3GB / 16GB"),
+        ActorUnavailableError("connection reset", None),
+        ActorUnschedulableError("its node is gone"),
+        NodeDiedError("the node has left"),
+        ObjectLostError("ab" * 28, None, ""),
+        WorkerCrashedError(),
+    ],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_every_way_in_which_ray_loses_a_peer_is_its_death(answers, loss):
+    answers["a"] = loss
+    with pytest.raises(PeerDied, match=r"vLLM engine 1 died during 'rollout': .+") as caught:
+        wait.fetch("a", "vLLM engine 1", "rollout")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_store_without_room_is_nobody_s_death(answers):
+    answers["a"] = ObjectStoreFullError("full")
+    with pytest.raises(ObjectStoreFullError):
+        wait.fetch("a", "vLLM engine 1", "rollout")
 
 
 def test_a_rank_that_felt_a_neighbours_death_does_not_hide_it(answers):
