@@ -90,6 +90,12 @@ class ConsoleProgress:
             reward = metrics.get("rollout/reward_mean")
             self._bar.update(self._task, completed=step, reward="" if reward is None else f"reward {reward:.3f}")
 
+    def expect(self, total_steps: int) -> None:
+        """The run has another length than it was made with."""
+        self._total = total_steps
+        if self._bar is not None:
+            self._bar.update(self._task, total=total_steps)
+
     def say(self, line: str) -> None:
         # soft_wrap: a log file gets one line per step, however narrow rich believes it to be.
         self._console.print(line, markup=False, soft_wrap=True)

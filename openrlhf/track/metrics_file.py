@@ -1,10 +1,13 @@
 """metrics.jsonl: one JSON object per step, on disk as soon as the step is over."""
 
 import json
+import logging
 import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
+
+logger = logging.getLogger(__name__)
 
 
 def encode(row: Mapping[str, float]) -> str:
@@ -18,6 +21,17 @@ def read_rows(path: Path) -> list[dict[str, float | None]]:
         return [json.loads(line) for line in lines]
 
 
+def _decode(line: bytes) -> dict[str, float] | None:
+    """The row of a line; None for what a full disk or a killed process has left of one."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    if not (isinstance(row, dict) and isinstance(row.get("step"), int) and line.endswith(b"\n")):
+        return None
+    return {name: math.nan if value is None else value for name, value in row.items()}
+
+
 class MetricsFile:
     """Appends rows; a second row of the same step joins the first one, so that a step stays one line.
 
@@ -27,17 +41,20 @@ class MetricsFile:
     def __init__(self, path: Path, resume_after: int | None = None) -> None:
         """Start an empty file, or keep the rows of an earlier run up to and with step `resume_after`."""
         self.rows: list[dict[str, float]] = []
-        if resume_after is not None and path.exists():
-            # Steps after the checkpoint are repeated by the resumed run.
-            for kept in read_rows(path):
-                row = {name: math.nan if value is None else value for name, value in kept.items()}
-                if row["step"] <= resume_after:
-                    self.rows.append(row)
-        self._file = path.open("w+b")
         self._last_line = 0  # byte offset where the newest row starts
-        for row in self.rows:
-            self._append(row)
-        self._file.flush()
+        resumes = resume_after is not None and path.exists()
+        self._file = path.open("r+b" if resumes else "w+b")
+        end = 0
+        for line in self._file:
+            row = _decode(line)
+            if row is None:
+                logger.warning("%s: line %d cannot be read; the file is cut off before it", path, len(self.rows) + 1)
+            if row is None or row["step"] > (resume_after or 0):  # steps after the checkpoint are repeated
+                break
+            self.rows.append(row)
+            self._last_line, end = end, end + len(line)
+        self._file.seek(end)
+        self._file.truncate()
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Raises ValueError for a step before the newest one."""

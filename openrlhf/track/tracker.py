@@ -7,8 +7,10 @@
 and, where the logger asks for them, TensorBoard events and a W&B run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +18,7 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from openrlhf.config.run import LoggerConfig
+from openrlhf.faults import named
 from openrlhf.track.console import ConsoleProgress, is_evaluation
 from openrlhf.track.errors import TrackError
 from openrlhf.track.metrics_file import MetricsFile
@@ -26,6 +29,7 @@ from openrlhf.track.wandb_writer import WandbWriter
 from openrlhf.track.writer import MetricsWriter
 from openrlhf.types import RolloutGroup
 
+logger = logging.getLogger(__name__)
 # The API key must not leave the process: W&B would show it to everyone who can see the run.
 SECRETS: Any = {"logger": {"wandb": {"key"}}}
 
@@ -66,6 +70,10 @@ class RunTracker:
             for writer in self._writers:
                 writer.write(step, metrics)
 
+    def expect(self, total_steps: int) -> None:
+        """The run will have so many steps: of one that is resumed it is known only when its state is loaded."""
+        self._console.expect(total_steps)
+
     def say(self, line: str) -> None:
         """Show a line on the console."""
         self._console.say(line)
@@ -98,16 +106,25 @@ class RunTracker:
         self._step = self._resume_after = int(state["step"])
 
     def close(self) -> None:
-        """Draw the reward curve and close every destination. A second call does nothing."""
+        """Draw the reward curve and close every destination. A second call does nothing.
+
+        What fails is logged and keeps nothing else from being closed: each row was written when it was logged, and an
+        error that ends the run must not be replaced.
+        """
+        parts: list[Callable[[], None]] = [writer.close for writer in self._writers]
         if self._metrics is not None:
-            curve = self._folder / "reward_curve.png"
-            if draw_reward_curve(self._metrics.rows, curve):
-                self._console.say(f"reward curve: {curve}")
-            self._metrics.close()
-            self._metrics = None
-        for writer in self._writers:
-            writer.close()
-        self._writers = []
+            parts = [partial(self._draw_curve, self._metrics.rows), self._metrics.close, *parts]
+        self._metrics, self._writers = None, []
+        for part in parts:
+            try:
+                part()
+            except Exception as error:  # a writer is a package of others, with errors of its own
+                logger.error("run folder %s: closing it: %s", self._folder, named(error))
+
+    def _draw_curve(self, rows: Sequence[Mapping[str, float]]) -> None:
+        curve = self._folder / "reward_curve.png"
+        if draw_reward_curve(rows, curve):
+            self._console.say(f"reward curve: {curve}")
 
     def __enter__(self) -> Self:
         return self

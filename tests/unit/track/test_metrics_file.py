@@ -45,6 +45,24 @@ def test_steps_cannot_go_back(tmp_path):
         file.write(1, {"a": 1.0})
 
 
+@pytest.mark.parametrize("half", ['{"step": 3, "a": 3', '{"step": 3, "a": 3.0}', "\0\0\0\n", "3\n", '{"a": 3.0}\n'])
+def test_a_line_that_a_full_disk_cut_off_is_repeated_by_the_resumed_run(tmp_path, caplog, half):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "a": 1.0}\n{"step": 2, "a": null}\n' + half)
+    resumed = MetricsFile(path, resume_after=3)
+    assert f"{path}: line 3 cannot be read" in caplog.text
+    resumed.write(3, {"a": 30.0})
+    assert read_rows(path) == [{"step": 1, "a": 1.0}, {"step": 2, "a": None}, {"step": 3, "a": 30.0}]
+    assert [row["step"] for row in resumed.rows] == [1, 2, 3]
+
+
+def test_an_evaluation_joins_the_last_line_that_a_resumed_run_kept(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "a": 1.0}\n{"step": 2, "a": 2.0}\n{"step": 3, "a": 3.0}\n')
+    MetricsFile(path, resume_after=2).write(2, {"eval_default_pass1": 0.5})
+    assert read_rows(path) == [{"step": 1, "a": 1.0}, {"step": 2, "a": 2.0, "eval_default_pass1": 0.5}]
+
+
 def test_a_new_run_starts_an_empty_file_and_a_resumed_one_keeps_rows_up_to_its_checkpoint(tmp_path):
     path = tmp_path / "metrics.jsonl"
     first = MetricsFile(path)

@@ -34,6 +34,30 @@ def test_what_was_logged_is_complete_after_an_error(tmp_path):
     assert (tmp_path / "reward_curve.png").exists()
 
 
+def test_what_cannot_be_closed_is_said_and_keeps_nothing_else_open(tmp_path, caplog, monkeypatch):
+    """The disk is full: the step's row is refused, and so are the rest of it and the curve when the file is closed."""
+    closed = []
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    def break_at_the_second_step():
+        with make_tracker(tmp_path) as tracker:
+            tracker.log(1, {"rollout/reward_mean": 0.5})
+            whole = tracker._metrics.close
+            tracker._metrics.write = full
+            tracker._metrics.close = lambda: (whole(), full())
+            monkeypatch.setattr("openrlhf.track.tracker.draw_reward_curve", full)
+            tracker._writers.insert(0, types.SimpleNamespace(close=full))
+            tracker._console.close = lambda: closed.append("console")
+            tracker.log(2, {"rollout/reward_mean": 0.5})
+
+    with pytest.raises(TrackError, match="No space left on device"):
+        break_at_the_second_step()
+    assert closed == ["console"]
+    assert caplog.text.count("closing it: OSError: [Errno 28] No space left on device") == 3
+
+
 def test_the_console_follows_logging_steps_and_the_file_has_every_step(tmp_path, capsys):
     with make_tracker(tmp_path, logging_steps=2) as tracker:
         for step in (1, 2, 3):
@@ -56,6 +80,13 @@ def test_a_resumed_run_goes_on_after_its_checkpoint(tmp_path):
         resumed.load_state_dict(state)
         resumed.log(2, {"rollout/reward_mean": 0.3})
     assert [row["rollout/reward_mean"] for row in read_rows(tmp_path / "metrics.jsonl")] == [0.1, 0.3]
+
+
+def test_a_resumed_run_of_another_length_says_so(tmp_path, capsys):
+    with make_tracker(tmp_path) as tracker:
+        tracker.expect(12)
+        tracker.log(3, {"rollout/reward_mean": 0.5})
+    assert "step  3/12" in capsys.readouterr().out
 
 
 def test_tensorboard_events_can_be_read_back(tmp_path):
