@@ -12,9 +12,10 @@ from openrlhf.types import Experience, RolloutGroup, Status
 
 
 def refused(group: RolloutGroup) -> PromptState:
-    """Of a group that is not trained on: failed where a sample has no verdict, else filtered."""
+    """Of a group that is not trained on: failed where a sample has no verdict, or none has a token; else filtered."""
     no_verdict = any(rollout.outcome.status is Status.UNGRADED for rollout in group.rollouts)
-    return PromptState.FAILED if no_verdict else PromptState.FILTERED
+    no_token = not any(rollout.num_actions for rollout in group.rollouts)
+    return PromptState.FAILED if no_verdict or no_token else PromptState.FILTERED
 
 
 def fates(

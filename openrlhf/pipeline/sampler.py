@@ -25,11 +25,11 @@ from openrlhf.pipeline.collect import take_group
 from openrlhf.pipeline.evaluate import EvaluationInFlight
 from openrlhf.pipeline.fate import refused
 from openrlhf.pipeline.job import Job
+from openrlhf.pipeline.sampling import filter_groups
 from openrlhf.pipeline.snapshot import Snapshot
 from openrlhf.pipeline.stages import group_requests, training_params
 from openrlhf.pipeline.weights import revive
 from openrlhf.pipeline.work_buffer import Batch, Waiting, WorkBuffer, staleness_metrics
-from openrlhf.rl.filtering import apply_dynamic_filter
 from openrlhf.types import Prompt, RolloutGroup
 
 _POLL = 0.2  # seconds that the thread looks at the engines before it looks at the books again
@@ -170,8 +170,7 @@ class Sampler:
             self._books.notify_all()
 
     def _book(self, group: RolloutGroup, episode: int, prompt: Prompt) -> None:
-        algo = self._job.config.algo
-        if not algo.dynamic_filtering_enable or apply_dynamic_filter([group], algo.dynamic_filtering_range).kept:
+        if not self._job.config.algo.dynamic_filtering_enable or filter_groups(self._job, [group]).kept:
             self._move(episode, prompt.prompt_id, PromptState.BUFFERED)
             self._buffer.put(Waiting(group, episode))
             return

@@ -15,7 +15,8 @@ from openrlhf.data.ledger import PromptState
 from openrlhf.pipeline.collect import next_group
 from openrlhf.pipeline.fate import refused
 from openrlhf.pipeline.job import Job
-from openrlhf.rl.filtering import apply_dynamic_filter
+from openrlhf.rl.advantages.registry import estimator
+from openrlhf.rl.filtering import FilterResult, apply_dynamic_filter
 from openrlhf.types import Prompt, RolloutGroup
 
 Ask = Callable[[Sequence[Prompt]], list[GroupRequest]]
@@ -48,6 +49,12 @@ def sample_dynamically(job: Job, prompts: Sequence[Prompt], ask: Ask) -> list[Ro
     return sorted(finished, key=lambda group: order[group.group_id])
 
 
+def filter_groups(job: Job, groups: Sequence[RolloutGroup]) -> FilterResult:
+    """What dynamic filtering makes of finished groups."""
+    algo = job.config.algo
+    return apply_dynamic_filter(groups, algo.dynamic_filtering_range, estimator(algo.advantage.estimator).grouped)
+
+
 def draw_more(job: Job, count: int) -> list[Prompt]:
     """Up to `count` more prompts of the current episode."""
     drawn = job.loader.draw(count, same_episode=True)
@@ -69,6 +76,6 @@ def _take(job: Job, everything: bool) -> Iterator[RolloutGroup]:
 
 def _settle(job: Job, group: RolloutGroup) -> bool:
     """Whether the filter keeps a group; its prompt is buffered, filtered or failed from now on."""
-    kept = bool(apply_dynamic_filter([group], job.config.algo.dynamic_filtering_range).kept)
+    kept = bool(filter_groups(job, [group]).kept)
     move(job, [group.rollouts[0].prompt], PromptState.BUFFERED if kept else refused(group))
     return kept

@@ -17,13 +17,13 @@ from openrlhf.pipeline.grading import grade
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.length import response_limit
 from openrlhf.pipeline.report import StepReport
-from openrlhf.pipeline.sampling import move, sample_dynamically
+from openrlhf.pipeline.sampling import filter_groups, move, sample_dynamically
 from openrlhf.pipeline.sleep import engines_awake, model_awake
 from openrlhf.pipeline.update import update_critic, update_policy
 from openrlhf.pipeline.weights import push
 from openrlhf.rl.advantages.compute import compute_advantages
 from openrlhf.rl.advantages.registry import estimator
-from openrlhf.rl.filtering import apply_dynamic_filter, apply_ungraded_policy
+from openrlhf.rl.filtering import apply_ungraded_policy
 from openrlhf.rl.metrics import finalize, rollout_metrics
 from openrlhf.rl.packing import collate
 from openrlhf.rl.shaping import shape_rewards
@@ -108,10 +108,11 @@ def generate(job: Job, requests: Sequence[GroupRequest]) -> list[RolloutGroup]:
 
 
 def keep(job: Job, groups: Sequence[RolloutGroup], report: StepReport) -> list[RolloutGroup]:
-    """Leave out what has no verdict, as reward.ungraded says, or what dynamic filtering drops; then bad examples."""
+    """Leave out what has no verdict, as reward.ungraded says, or what dynamic filtering drops, and samples without a
+    sampled token; then bad examples."""
     algo = job.config.algo
     if algo.dynamic_filtering_enable:
-        result = apply_dynamic_filter(groups, algo.dynamic_filtering_range)
+        result = filter_groups(job, groups)
     else:
         grouped = estimator(algo.advantage.estimator).grouped
         result = apply_ungraded_policy(groups, job.config.reward.ungraded, grouped)

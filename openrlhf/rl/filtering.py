@@ -1,7 +1,8 @@
 """Which samples and groups are trained on: decisions about finished groups, and nothing else.
 
 An ungraded sample has no verdict, so its reward must not be guessed (DESIGN rule 1). With dynamic filtering on, it
-drops its whole group; with it off, `--reward.ungraded` decides.
+drops its whole group; with it off, `--reward.ungraded` decides. A sample without any sampled token always leaves: the
+policy had no part in its reward, so there is nothing to train on, and it says nothing about the others of its group.
 """
 
 from collections.abc import Sequence
@@ -42,11 +43,11 @@ def apply_ungraded_policy(groups: Sequence[RolloutGroup], policy: UngradedPolicy
     """Deal with the ungraded samples of finished groups.
 
     drop_sample: the sample leaves its group. drop_group: the group leaves. zero: the sample counts with reward and
-    score 0. abort: UngradedAbort. `grouped` says that the estimator compares samples of a prompt: a group left with
-    fewer than two graded samples then leaves too, as does an empty one always.
-    Metrics: rollout/ungraded_rate over samples, rollout/dropped_group_rate over groups.
+    score 0. abort: UngradedAbort. Samples without a sampled token leave, whatever the policy. `grouped` says that the
+    estimator compares samples of a prompt: a group left with fewer than two samples then leaves too, as does an empty
+    one always.
+    Metrics: rollout/ungraded_rate and rollout/no_token_rate over samples, rollout/dropped_group_rate over groups.
     """
-    needed = 2 if grouped else 1
     kept: list[RolloutGroup] = []
     dropped: list[Dropped] = []
     for group in groups:
@@ -62,37 +63,63 @@ def apply_ungraded_policy(groups: Sequence[RolloutGroup], policy: UngradedPolicy
         remaining = _zeroed(group) if policy == "zero" else _graded(group)
         if policy == "drop_sample":
             dropped += [Dropped("sample", r.sample_id, f"ungraded: {r.outcome.reason}") for r in ungraded]
-        if len(remaining.rollouts) < needed:
-            reason = f"{len(remaining.rollouts)} graded samples, {needed} needed"
+        remaining, silent = _with_tokens(remaining)
+        dropped += silent
+        if (reason := _too_few(remaining, grouped, len(silent))) is not None:
             dropped.append(Dropped("group", group.group_id, reason))
         else:
             kept.append(remaining)
-    return FilterResult(kept, dropped, _ungraded_metrics(groups, kept))
+    gone = MetricSum(len(groups) - len(kept), len(groups))
+    return FilterResult(kept, dropped, {"rollout/dropped_group_rate": gone} | _sample_rates(groups))
 
 
-def apply_dynamic_filter(groups: Sequence[RolloutGroup], score_range: tuple[float, float]) -> FilterResult:
+def apply_dynamic_filter(
+    groups: Sequence[RolloutGroup], score_range: tuple[float, float], grouped: bool
+) -> FilterResult:
     """Keep a group iff low < mean score < high, both bounds exclusive, and every sample of it is graded.
 
-    Takes the place of `apply_ungraded_policy`: with dynamic filtering on, that one is not called.
-    Metrics: rollout/dynamic_filtering_pass_rate, groups kept over groups seen, and rollout/ungraded_rate.
+    Samples without a sampled token leave before the mean is taken; `grouped` as for `apply_ungraded_policy`, in whose
+    place this is called with dynamic filtering on.
+    Metrics: rollout/dynamic_filtering_pass_rate, groups kept over groups seen, rollout/ungraded_rate and
+    rollout/no_token_rate over samples.
     """
-    reasons = [(group, _filter_reason(group, score_range)) for group in groups]
-    kept = [group for group, reason in reasons if reason is None]
-    dropped = [Dropped("group", group.group_id, reason) for group, reason in reasons if reason is not None]
-    metrics = {"rollout/dynamic_filtering_pass_rate": MetricSum(len(kept), len(reasons))}
-    return FilterResult(kept, dropped, metrics | _ungraded_rate(groups))
+    kept: list[RolloutGroup] = []
+    dropped: list[Dropped] = []
+    for group in groups:
+        remaining, silent = _with_tokens(group)
+        dropped += silent
+        reason = _ungraded_reason(group) or _too_few(remaining, grouped, len(silent))
+        if (reason := reason or _score_reason(remaining, score_range)) is not None:
+            dropped.append(Dropped("group", group.group_id, reason))
+        else:
+            kept.append(remaining)
+    metrics = {"rollout/dynamic_filtering_pass_rate": MetricSum(len(kept), len(groups))}
+    return FilterResult(kept, dropped, metrics | _sample_rates(groups))
 
 
-def _filter_reason(group: RolloutGroup, score_range: tuple[float, float]) -> str | None:
-    """Why dynamic filtering drops this group; None: it stays."""
+def _ungraded_reason(group: RolloutGroup) -> str | None:
+    return next((f"ungraded: {rollout.outcome.reason}" for rollout in group.rollouts if _is_ungraded(rollout)), None)
+
+
+def _score_reason(group: RolloutGroup, score_range: tuple[float, float]) -> str | None:
     low, high = score_range
-    for rollout in group.rollouts:
-        if _is_ungraded(rollout):
-            return f"ungraded: {rollout.outcome.reason}"
-    if not group.rollouts:
-        return "no samples"
     mean = float(np.mean([rollout.outcome.score for rollout in group.rollouts], dtype=np.float64))
     return None if low < mean < high else f"mean score {mean:.4g} is not inside ({low:g}, {high:g})"
+
+
+def _with_tokens(group: RolloutGroup) -> tuple[RolloutGroup, list[Dropped]]:
+    """The group without its samples that have no sampled token, and these."""
+    silent = [Dropped("sample", r.sample_id, "no sampled token") for r in group.rollouts if r.num_actions == 0]
+    return replace(group, rollouts=tuple(r for r in group.rollouts if r.num_actions)) if silent else group, silent
+
+
+def _too_few(group: RolloutGroup, grouped: bool, silent: int) -> str | None:
+    """Why what is left of a group cannot be trained on; None: it can. `silent` samples had no sampled token."""
+    needed = 2 if grouped else 1
+    if len(group.rollouts) >= needed:
+        return None
+    beside = f" beside {silent} without a sampled token" if silent else ""
+    return f"{len(group.rollouts)} graded samples{beside}, {needed} needed"
 
 
 def _is_ungraded(rollout: Rollout) -> bool:
@@ -113,11 +140,9 @@ def _with_zero(rollout: Rollout) -> Rollout:
     return replace(rollout, outcome=outcome)
 
 
-def _ungraded_rate(groups: Sequence[RolloutGroup]) -> dict[str, MetricSum]:
-    ungraded = sum(_is_ungraded(rollout) for group in groups for rollout in group.rollouts)
-    return {"rollout/ungraded_rate": MetricSum(ungraded, sum(len(group.rollouts) for group in groups))}
-
-
-def _ungraded_metrics(groups: Sequence[RolloutGroup], kept: Sequence[RolloutGroup]) -> dict[str, MetricSum]:
-    gone = MetricSum(len(groups) - len(kept), len(groups))
-    return {"rollout/dropped_group_rate": gone} | _ungraded_rate(groups)
+def _sample_rates(groups: Sequence[RolloutGroup]) -> dict[str, MetricSum]:
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    return {
+        "rollout/ungraded_rate": MetricSum(sum(map(_is_ungraded, rollouts)), len(rollouts)),
+        "rollout/no_token_rate": MetricSum(sum(rollout.num_actions == 0 for rollout in rollouts), len(rollouts)),
+    }

@@ -75,7 +75,7 @@ async def test_the_dynamic_filter_drops_exactly_the_groups_without_a_verdict():
     }
     outcomes = iter(await scored("nan", [response for group in groups.values() for response in group]))
     built = [group_of(name, [next(outcomes) for _ in responses]) for name, responses in groups.items()]
-    kept = apply_dynamic_filter(built, (0.0, 1.0)).kept
+    kept = apply_dynamic_filter(built, (0.0, 1.0), grouped=True).kept
     assert [group.group_id for group in kept] == ["kept", "regraded", "partial"]
 
 

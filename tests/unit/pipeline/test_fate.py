@@ -1,5 +1,7 @@
 """What the ledger is told: trained is only what was in the loss."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,28 @@ def test_without_a_verdict_it_failed_and_else_a_filter_refused_it():
     no_verdict = group("a", 1, outcome=RewardOutcome.ungraded("grader down"))
     assert (refused(no_verdict), refused(group("b", 1))) == (FAILED, FILTERED)
     assert fates([no_verdict, group("b", 1)], [], None) == {"a": FAILED, "b": FILTERED}
+
+
+def test_a_group_without_any_token_failed(rig):
+    assert refused(group("a", 0, 0)) is FAILED
+    assert refused(group("a", 0, 1)) is FILTERED
+
+
+@pytest.mark.parametrize("filtering", [False, True])
+@pytest.mark.parametrize("how", [{}, ASYNC], ids=["sync", "async"])
+@pytest.mark.parametrize("silent", [{1}, {0, 1, 2, 3}])
+def test_prompts_whose_samples_have_no_token_failed_and_end_nothing(rig, how, filtering, silent):
+    run = rig({"reward.ungraded": "zero", "algo.dynamic_filtering_enable": filtering} | how)
+    whole = run.engines._rollout
+
+    def unspoken(request, index):
+        rollout = whole(request, index)
+        return replace(rollout, segments=()) if request.prompt.prompt_id in silent else rollout
+
+    run.engines._rollout = unspoken
+    (ppo_async if how else ppo_sync).train(run.job)
+    assert [run.job.ledger.state(0, i) for i in range(4)] == [FAILED if i in silent else TRAINED for i in range(4)]
+    assert sum(row["rollout/num_samples"] for row in run.rows()) == 4 * (4 - len(silent))
 
 
 @pytest.mark.parametrize("how", [{}, ASYNC], ids=["sync", "async"])
