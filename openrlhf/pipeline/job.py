@@ -1,6 +1,6 @@
 """What a training loop holds while it runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openrlhf.cluster.launch import Cluster
@@ -9,7 +9,7 @@ from openrlhf.data.ledger import PromptLedger
 from openrlhf.data.loader import PromptLoader
 from openrlhf.data.prompts import PromptSet
 from openrlhf.pipeline.clock import PhaseClock
-from openrlhf.pipeline.length import RunLength
+from openrlhf.pipeline.length import RunLength, resumed_steps
 from openrlhf.pipeline.verdicts import VerdictWatch
 from openrlhf.rl.kl import KLController
 from openrlhf.rl.running_normaliser import RunningNormaliser
@@ -52,6 +52,7 @@ class Job:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there; the steps that are left are counted anew, since the batch size may be another now."""
         self.step, self.version, self.draws = state["step"], state["version"], state["draws"]
         self.redrawn = {(episode, prompt_id) for episode, prompt_id in state["redrawn"]}
         self.loader.load_state_dict(state["loader"])
@@ -59,4 +60,7 @@ class Job:
         self.kl.load_state_dict(state["kl"])
         if self.normaliser is not None and state["normaliser"] is not None:
             self.normaliser.load_state_dict(state["normaliser"])
+        steps = resumed_steps(self.step, self.loader, self.ledger, self.config.rollout, self.config.train)
+        self.length = replace(self.length, steps=steps)
         self.tracker.load_state_dict(state["tracker"])
+        self.tracker.expect(steps)

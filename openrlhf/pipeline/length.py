@@ -6,6 +6,8 @@ from math import ceil
 from openrlhf.config.data import DataConfig
 from openrlhf.config.rollout import RolloutConfig
 from openrlhf.config.train import TrainConfig
+from openrlhf.data.ledger import PromptLedger
+from openrlhf.data.loader import PromptLoader
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +50,18 @@ def run_length(num_prompts: int, rollout: RolloutConfig, train: TrainConfig, fro
         return (episodes * full + last) * updates(rollout.batch_size) + short_steps * updates(rest)
 
     return RunLength(steps, updates_until(steps), updates_until(min(max(frozen_steps, 0), steps)))
+
+
+def resumed_steps(
+    done: int, loader: PromptLoader, ledger: PromptLedger, rollout: RolloutConfig, train: TrainConfig
+) -> int:
+    """Steps of a run that goes on after `done` of them: these, and what is left of the data in batches of today's size.
+
+    Left are the prompts that are drawn and not done with, and those that the loader still gives. With the flags of
+    before these are as many steps as `run_length` counts, or fewer where filters have used prompts up.
+    """
+    unfinished = sum(episode < train.num_episodes for episode, _ in ledger.unfinished())
+    in_episode = loader.remaining if loader.episode < train.num_episodes else 0
+    later_episodes = max(0, train.num_episodes - loader.episode - 1)
+    left = ceil((unfinished + in_episode) / rollout.batch_size) + later_episodes * loader.batches_per_episode
+    return done + left if train.max_steps is None else min(done + left, train.max_steps)

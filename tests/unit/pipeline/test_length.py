@@ -6,7 +6,11 @@ import pytest
 
 from openrlhf.config.rollout import RolloutConfig
 from openrlhf.config.train import TrainConfig
-from openrlhf.pipeline.length import RunLength, run_length
+from openrlhf.data.ledger import PromptLedger, PromptState
+from openrlhf.data.loader import PromptLoader
+from openrlhf.data.prompts import PromptSet
+from openrlhf.pipeline.length import RunLength, resumed_steps, run_length
+from openrlhf.types import Prompt
 
 
 def length(num_prompts: int, *, prompts: int, samples: int, batch: int, **train: int | None) -> RunLength:
@@ -58,3 +62,35 @@ def test_a_hundred_million_episodes_are_counted_not_walked():
     # 10^8 steps = 33333333 whole episodes and one step more.
     assert cut == RunLength(10**8, 33333333 * 8 + 3)
     assert time.perf_counter() - start < 0.5
+
+
+def resumed(done: int, *, drawn: int, batch: int, unfinished: int = 0, **train: int | None) -> int:
+    """Of 10 prompts, in the second episode with so many of it drawn, the last few of them not done with."""
+    loader = PromptLoader(PromptSet([Prompt(i, "p") for i in range(10)]), batch, seed=1, num_episodes=9)
+    ledger = PromptLedger(10)
+    for count in (10, drawn):
+        ids = [prompt.prompt_id for prompt in (loader.draw(count) if count else [])]
+        ledger.draw(loader.episode, ids)
+        ledger.move(loader.episode, ids, PromptState.IN_FLIGHT)
+        ledger.move(loader.episode, ids[: len(ids) if count == 10 else count - unfinished], PromptState.FAILED)
+    return resumed_steps(done, loader, ledger, RolloutConfig(batch_size=batch), TrainConfig(**train))
+
+
+@pytest.mark.parametrize(("done", "drawn"), [(3, 0), (4, 4), (5, 8), (6, 10)])
+def test_unchanged_flags_leave_the_steps_as_they_were(done, drawn):
+    # Two episodes of 4, 4, 2 prompts are 6 steps.
+    assert resumed(done, drawn=drawn, batch=4, num_episodes=2) == 6
+    assert resumed(done, drawn=drawn, batch=4, num_episodes=2, max_steps=5) == 5
+    # And four more episodes 12 more.
+    assert resumed(done, drawn=drawn, batch=4, num_episodes=6) == 18
+
+
+def test_what_is_left_is_counted_in_batches_of_today():
+    # 6 prompts of the second episode, 10 of the third: ceil(6 / 8) + ceil(10 / 8).
+    assert resumed(4, drawn=4, batch=8, num_episodes=3) == 4 + 1 + 2
+    # With 3 that are in flight there are 9 beside the third episode: ceil(9 / 8).
+    assert resumed(4, drawn=4, batch=8, unfinished=3, num_episodes=3) == 4 + 2 + 2
+
+
+def test_fewer_episodes_than_were_begun_are_over():
+    assert resumed(4, drawn=4, batch=4, unfinished=2, num_episodes=1) == 4

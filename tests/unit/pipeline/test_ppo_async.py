@@ -149,6 +149,28 @@ def test_a_resumed_run_trains_what_was_waiting_and_draws_again_what_was_under_wa
     assert [row["step"] for row in resumed.rows()] == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_resumed_run_with_a_larger_batch_trains_all_that_is_left(rig, tmp_path):
+    """12 prompts, 2 steps of 2; 8 are left, some of them waiting or under way: 2 steps of 4."""
+    changes = ASYNC | {"ckpt.path": str(tmp_path / "saves"), "ckpt.save_steps": 1, "train.async_queue_size": 2}
+    cut = rig(changes, prompts=12)
+    whole = cut.policy.train_step
+
+    def killed(batches, kl_coef):
+        if cut.job.step == 2:
+            raise ZeroDivisionError
+        return whole(batches, kl_coef)
+
+    cut.policy.train_step = killed
+    with pytest.raises(ZeroDivisionError):
+        train(cut.job)
+    cut.job.tracker.close()
+
+    resumed = rig(changes | {"rollout.batch_size": 4}, prompts=12)
+    train(resumed.job, resume(resumed.job))
+    assert resumed.job.ledger.counts()[PromptState.TRAINED] == 12
+    assert (resumed.job.length.steps, resumed.job.step) == (4, 4)
+
+
 @pytest.mark.parametrize("done_first", [0, -1])
 def test_case_d1_what_is_accepted_is_trained_when_no_replacement_is_left(rig, done_first):
     """3 prompts of 2 samples, batch 3; the group that is scored second is all right, so it is dropped."""
