@@ -1,11 +1,15 @@
 """Writing a model as plain Hugging Face files."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
+
+from openrlhf.faults import first_line
 
 
 def save_hf(
@@ -23,18 +27,22 @@ def save_hf(
             will record. A tied output head is absent: it is the embedding.
         tokenizer: of a vision-language model its processor, which holds the tokenizer.
         renamed: the names in the file, of weights that have another one there.
+
+    Raises:
+        ValueError: weights of several dtypes. OSError: the disk refused.
     """
     names = renamed or {}
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if len(dtypes) != 1:
         raise ValueError(f"save_hf: weights of one dtype expected, got {sorted(map(str, dtypes))}")
     use_cache, model.config.use_cache = model.config.use_cache, True  # off for training only: see models/load.py
-    try:
-        model.save_pretrained(path, state_dict={names.get(name, name): weight for name, weight in weights.items()})
-        _record_dtype(model, dtypes.pop(), path)
-    finally:
-        model.config.use_cache = use_cache
-    tokenizer.save_pretrained(path)
+    with _refusals_of_the_disk(path):
+        try:
+            model.save_pretrained(path, state_dict={names.get(name, name): weight for name, weight in weights.items()})
+            _record_dtype(model, dtypes.pop(), path)
+        finally:
+            model.config.use_cache = use_cache
+        tokenizer.save_pretrained(path)
     for file in Path(path).glob("*.safetensors"):  # safetensors lets nobody but the owner read them
         shutil.copymode(Path(path) / "config.json", file)
 
@@ -42,3 +50,14 @@ def save_hf(
 def _record_dtype(model: PreTrainedModel, dtype: torch.dtype, path: Path | str) -> None:
     model.config.dtype = dtype
     model.config.save_pretrained(path)
+
+
+@contextmanager
+def _refusals_of_the_disk(path: Path | str) -> Iterator[None]:
+    """As OSError, which writers in Rust do not raise: safetensors has an error of its own, tokenizers a bare one."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, SafetensorError) or type(error) is Exception:
+            raise OSError(f"{path}: {first_line(error)}") from error
+        raise

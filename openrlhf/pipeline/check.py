@@ -20,6 +20,7 @@ from openrlhf.models.heads import check_heads
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.models.vision.make import vision_processor
+from openrlhf.pipeline.best_metric import check_best_metric
 from openrlhf.pipeline.problems import Problems
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
 from openrlhf.reward.make import make_reward
@@ -73,6 +74,9 @@ def check_inputs(config: PPOConfig) -> Inputs:
     eval_prompts = None if eval_prompts is None else with_tasks(eval_prompts, config)
     if prompts is not None:
         attempt(lambda: check_tasks(config, prompts, eval_prompts))
+        if eval_prompts is not None:
+            metric, n = config.ckpt.best_metric_key, config.eval.n_samples_per_prompt
+            attempt(lambda: check_best_metric(metric, eval_prompts, n))
         if vision is not None:
             everything = (*prompts, *(eval_prompts or ()))
             attempt(lambda: _check_images(config, everything, tokenizer, vision, executor))

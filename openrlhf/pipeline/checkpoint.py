@@ -24,6 +24,9 @@ import numpy as np
 from openrlhf.cluster.errors import ClusterError
 from openrlhf.config.run import CkptConfig
 from openrlhf.config.yaml_file import read_yaml, to_yaml
+from openrlhf.data.errors import DataError
+from openrlhf.faults import named
+from openrlhf.pipeline.best_metric import rating
 from openrlhf.pipeline.checkpoint_store import Checkpoint, CheckpointError, CheckpointStore, Metric
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.same_run import compare
@@ -61,7 +64,7 @@ class Checkpoints:
             return
         self._at_rest = self._snapshot()  # an evaluation has moved the loggers on
         try:
-            metric = self._metric(evaluation)
+            metric = rating(self._ckpt.best_metric_key, evaluation)
             if self._saved == self._job.step:  # by this step's first call; this one is that of its late evaluation
                 if metric is not None:
                     self._store.rate(self._job.step, metric)
@@ -70,26 +73,25 @@ class Checkpoints:
         except CheckpointError as error:
             logger.error("%s", error)
 
-    def on_interrupt(self) -> None:
-        """Save the last finished step of a run that is being ended; its unfinished prompts are drawn again later."""
-        if self._at_rest is None:
-            return
-        step = self._at_rest.state["step"]
-        if self._saved != step:
-            self._save(self._at_rest, None)
-        logger.warning("ended after step %d; --ckpt.load_enable goes on from %s", step, self._ckpt.path)
-
-    def on_failure(self) -> None:
-        """The run breaks: save its last finished step where the trainers are well, and say what can be resumed."""
+    def on_end(self, broken: bool) -> None:
+        """The run is interrupted, or has broken: save its last finished step, where the trainers are well, and say what
+        can be resumed. Nothing is raised: it would hide what the run ends of."""
         if not self._ckpt.saves:
             return
         try:
             if self._at_rest is not None and self._saved != self._at_rest.state["step"]:
-                self._job.cluster.policy.check(_ANSWER_SECONDS)
+                if broken:
+                    self._job.cluster.policy.check(_ANSWER_SECONDS)
                 self._save(self._at_rest, None)
         except (CheckpointError, ClusterError) as error:
             logger.error("the last finished step cannot be saved: %s", error)
-        latest = self._store.latest()
+        except Exception:
+            logger.exception("the last finished step cannot be saved")
+        try:
+            latest = self._store.latest()
+        except CheckpointError as error:
+            logger.error("%s", error)
+            return
         if latest is None:
             logger.warning("there is no checkpoint in %s yet", self._ckpt.path)
         else:
@@ -123,17 +125,6 @@ class Checkpoints:
 
     def _is_due(self, step: int) -> bool:
         return self._ckpt.save_steps > 0 and step % self._ckpt.save_steps == 0
-
-    def _metric(self, evaluation: Mapping[str, float]) -> Metric | None:
-        """The metric that `best` means, of this step's evaluation; None: not evaluated, or not wanted."""
-        key = self._ckpt.best_metric_key
-        if key == "none" or not evaluation:
-            return None
-        if key == "":
-            key = min((name for name in evaluation if name.endswith("_pass1")), default="")
-        elif key not in evaluation:
-            raise CheckpointError(f"--ckpt.best_metric_key {key}: the evaluation has {', '.join(sorted(evaluation))}")
-        return Metric(key, evaluation[key]) if key in evaluation else None
 
     def _is_best(self, metric: Metric | None) -> bool:
         """Whether no checkpoint has a higher value of it; one of another metric says nothing about it."""
@@ -178,18 +169,11 @@ def resume(job: Job) -> list[Waiting] | None:
         logger.warning("%s", warning)
     if not (found.folder / "actor").is_dir():
         raise CheckpointError(f"{origin} holds no trainer states (it was saved with --ckpt.disable_ds)")
-    state, waiting = _read_state(found)
-    job.load_state_dict(state)
-    try:
+    with _damage_named(origin):
+        waiting = _load_books(job, found)
         job.cluster.policy.load_state(found.folder / "actor")
         if job.cluster.critic is not None:
             job.cluster.critic.load_state(found.folder / "critic")
-    except ClusterError:
-        raise
-    except (RuntimeError, OSError, ValueError, EOFError, pickle.UnpicklingError) as error:
-        raise CheckpointError(
-            f"{origin} cannot be loaded: {error}; without its folder an older one is taken"
-        ) from error
     logger.warning("resumed from %s", origin)
     return waiting
 
@@ -201,10 +185,10 @@ def saving(job: Job, snapshot: Callable[[], Snapshot] | None = None) -> Iterator
     try:
         yield checkpoints
     except KeyboardInterrupt:
-        checkpoints.on_interrupt()
+        checkpoints.on_end(broken=False)
         raise
     except Exception:
-        checkpoints.on_failure()
+        checkpoints.on_end(broken=True)
         raise
 
 
@@ -227,14 +211,24 @@ def _termination_waits() -> Iterator[None]:
             signal.raise_signal(signal.SIGTERM)
 
 
-def _read_state(found: Checkpoint) -> tuple[dict[str, Any], list[Waiting]]:
-    """The job's books, and the finished groups; our own files, so unpickling them runs nobody else's code."""
+def _load_books(job: Job, found: Checkpoint) -> list[Waiting]:
+    """The job's state, and the finished groups; our own files, so unpickling them runs nobody else's code."""
     groups = found.folder / "groups.pkl"
+    waiting: list[Waiting] = pickle.loads(groups.read_bytes()) if groups.exists() else []
+    job.load_state_dict(json.loads((found.folder / "job.json").read_text()))
+    return waiting
+
+
+@contextmanager
+def _damage_named(origin: str) -> Iterator[None]:
     try:
-        state = json.loads((found.folder / "job.json").read_text())
-        return state, pickle.loads(groups.read_bytes()) if groups.exists() else []
-    except (OSError, ValueError, pickle.UnpicklingError) as error:
-        raise CheckpointError(f"the books of {found.folder} cannot be read: {error}") from error
+        yield
+    except (ClusterError, DataError):
+        raise
+    except Exception as error:  # half a pickle, or books without a key, raise whatever they lead to
+        raise CheckpointError(
+            f"{origin} cannot be loaded: {named(error)}; without its folder an older one is taken"
+        ) from error
 
 
 def _plain(value: Any) -> Any:

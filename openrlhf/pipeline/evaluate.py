@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from openrlhf.cluster.specs import GroupRequest
+from openrlhf.pipeline.best_metric import pass_name
 from openrlhf.pipeline.grading import grade
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.sleep import engines_awake
@@ -100,9 +101,9 @@ def evaluation_metrics(groups: Sequence[RolloutGroup], n: int) -> dict[str, floa
             scores[group.rollouts[0].prompt.datasource].append(graded)
     metrics: dict[str, float] = {}
     for datasource, prompts in sorted(scores.items()):
-        metrics[f"eval_{datasource}_pass1"] = float(np.mean([np.mean(own) for own in prompts]))
+        metrics[pass_name(datasource, 1)] = float(np.mean([np.mean(own) for own in prompts]))
         if n > 1:
-            metrics[f"eval_{datasource}_pass{n}"] = float(np.mean([np.max(own) for own in prompts]))
+            metrics[pass_name(datasource, n)] = float(np.mean([np.max(own) for own in prompts]))
     return metrics | {
         "eval_response_length_mean": float(np.mean([rollout.num_actions for rollout in rollouts])),
         "eval_truncated_rate": float(np.mean([rollout.truncated for rollout in rollouts])),

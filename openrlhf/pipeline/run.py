@@ -79,7 +79,17 @@ def run(config: PPOConfig) -> None:
             logger.warning(
                 "no sample was trained on (%s): the exported model is the one to start with", job.ledger.summary()
             )
-        export(job, output)
+        _export(job, output)
+
+
+def _export(job: Job, folder: Path) -> None:
+    try:
+        export(job, folder)
+    except OSError as error:
+        raise TrackError(
+            f"run folder {folder}: the trained model cannot be written: {error}; make room, and --ckpt.load_enable "
+            "goes on from the newest checkpoint, where there is one"
+        ) from error
 
 
 def _frozen_steps(config: PPOConfig) -> int:

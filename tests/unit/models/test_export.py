@@ -1,11 +1,13 @@
 """The exported folder, read back with plain transformers (case e2)."""
 
 import json
+import resource
 
 import pytest
 import torch
 from safetensors import safe_open
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from tokenizers import Tokenizer, models
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
 from openrlhf.models.export import save_hf
 from openrlhf.models.load import load_causal_lm
@@ -75,3 +77,21 @@ def test_mixed_number_formats_are_refused(trained, tmp_path) -> None:
     weights["model.norm.weight"] = weights["model.norm.weight"].half()
     with pytest.raises(ValueError, match="one dtype"):
         save_hf(model, weights, tokenizer, tmp_path)
+
+
+@pytest.mark.parametrize("part", ["weights", "tokenizer"])
+def test_a_disk_that_takes_no_more_is_an_os_error(trained, tmp_path, part) -> None:
+    """A file may have 32000 bytes here: more than the tiny model's tokenizer has, fewer than its weights; of one number
+    as weights, and 5000 words, the tokenizer is the first that is too large."""
+    model, tokenizer, _ = trained
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    if part == "tokenizer":
+        words = Tokenizer(models.WordLevel({f"word {i}": i for i in range(5000)}, "word 0"))
+        weights, tokenizer = {"one": torch.zeros(1)}, PreTrainedTokenizerFast(tokenizer_object=words)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (32_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            save_hf(model, weights, tokenizer, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

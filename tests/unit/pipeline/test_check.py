@@ -47,6 +47,22 @@ def test_good_inputs(flags, caplog):
     assert caplog.text == ""
 
 
+def test_a_best_metric_that_no_evaluation_gives_is_refused(flags, tmp_path):
+    (tmp_path / "held.jsonl").write_text(
+        '{"input": "a", "datasource": "gsm8k"}\n{"input": "b", "datasource": "math"}\n'
+    )
+    changes = {"eval.dataset": str(tmp_path / "held.jsonl"), "eval.n_samples_per_prompt": 4, "eval.steps": 1}
+    for sound in ("", "none", "eval_math_pass4", "eval_gsm8k_pass1", "eval_truncated_rate"):
+        check(flags | changes | {"ckpt.best_metric_key": sound})
+    with pytest.raises(ConfigError) as caught:
+        check(flags | changes | {"ckpt.best_metric_key": "eval_gsm8_pass1"})
+    assert list(caught.value.problems) == [
+        "--ckpt.best_metric_key eval_gsm8_pass1: no evaluation gives it; choose one of eval_gsm8k_pass1, "
+        "eval_gsm8k_pass4, eval_math_pass1, eval_math_pass4, eval_response_length_mean, eval_truncated_rate, "
+        "eval_num_samples, eval_ungraded_rate, eval_seconds"
+    ]
+
+
 def test_prompts_that_are_too_long_are_counted_and_told_once(flags, caplog):
     # One token per character: 10 - 5 = 5 tokens of prompt, and the second has 12.
     changes = {"data.max_len": 10, "rollout.max_new_tokens": 5, "eval.dataset": flags["data.prompt_dataset"]}

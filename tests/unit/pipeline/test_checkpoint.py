@@ -209,6 +209,120 @@ def test_a_run_that_breaks_while_weights_move_names_its_last_checkpoint(saving_r
     assert "goes on after step 2" in caplog.text
 
 
+@pytest.mark.parametrize("fault", [ValueError("not among those that are known"), OSError(28, "No space left")])
+def test_what_goes_wrong_with_the_last_save_does_not_hide_what_the_run_broke_of(
+    saving_rig, store, monkeypatch, caplog, fault
+):
+    run = saving_rig({"ckpt.save_hf": True}, prompts=10)
+    monkeypatch.setattr(stages, "keep", failing_in_step(run, 4, stages.keep))
+
+    def refuses(folder):
+        if run.job.step == 3:
+            raise fault
+
+    run.policy.save_hf = refuses
+    with pytest.raises(ZeroDivisionError):
+        train(run.job)
+    assert steps(store) == [2]
+    assert "the last finished step cannot be saved" in caplog.text
+    assert str(fault) in caplog.text
+    assert f"--ckpt.load_enable goes on after step 2, from {store.root / 'global_step2'}" in caplog.text
+
+
+def test_an_interrupted_run_that_cannot_save_is_still_an_interrupted_one(saving_rig, store, monkeypatch, caplog):
+    run = saving_rig(prompts=10)
+    whole = stages.keep
+
+    def interrupted(job, groups, report):
+        if job.step == 3:
+            raise KeyboardInterrupt
+        return whole(job, groups, report)
+
+    def dead(folder):
+        raise PeerDied("policy rank 1", "save", "The actor died")
+
+    def busy_or_dead(seconds):
+        raise AssertionError("trainers that finish a long pass are waited for")
+
+    monkeypatch.setattr(stages, "keep", interrupted)
+    run.policy.check = busy_or_dead
+    saved = run.policy.save_state
+    run.policy.save_state = lambda folder: dead(folder) if run.job.step == 3 else saved(folder)
+    with pytest.raises(KeyboardInterrupt):
+        train(run.job)
+    assert "cannot be saved: policy rank 1 died" in caplog.text
+    assert "goes on after step 2" in caplog.text
+
+
+def test_checkpoints_that_cannot_be_listed_hide_nothing_either(saving_rig, store, monkeypatch, caplog):
+    run = saving_rig(prompts=10)
+    whole = stages.keep
+
+    def failing(job, groups, report):
+        if job.step == 3:
+            (store.root / "global_step2" / "checkpoint.json").write_text("")
+            raise ZeroDivisionError
+        return whole(job, groups, report)
+
+    monkeypatch.setattr(stages, "keep", failing)
+    with pytest.raises(ZeroDivisionError):
+        train(run.job)
+    assert "global_step2/checkpoint.json: not the description of a checkpoint" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("groups.pkl", b""),
+        ("groups.pkl", b"\x80\x05]"),
+        ("job.json", b""),
+        ("job.json", b"{}"),
+        ("job.json", b"[]"),
+        ("job.json", b'{"step": 2, "version": 2, "draws": 0, "redrawn": [], "loader": null}'),
+        ("actor/steps", b"\xff"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_in_one_line(saving_rig, store, file, content):
+    train(saving_rig({"train.max_steps": 2}, prompts=10).job)
+    (store.root / "global_step2" / file).write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"the checkpoint of step 2 in .*saves cannot be loaded: .+; without its"):
+        resume(saving_rig(prompts=10).job)
+
+
+@pytest.mark.parametrize(
+    ("batch", "max_steps", "sizes"),
+    [
+        (4, None, [4, 4]),  # 8 of 12 prompts are left
+        (3, None, [3, 3, 2]),
+        (1, None, [1] * 8),
+        (2, None, [2, 2, 2, 2]),  # as before
+        (4, 3, [4]),
+    ],
+)
+def test_a_resumed_run_takes_all_that_is_left_whatever_the_batch(saving_rig, batch, max_steps, sizes):
+    """12 prompts, 2 steps of 2 before the stop."""
+    cut = saving_rig({"train.max_steps": 2}, prompts=12)
+    train(cut.job)
+    cut.job.tracker.close()
+    resumed = saving_rig({"rollout.batch_size": batch, "train.max_steps": max_steps}, prompts=12)
+    schedule = resumed.job.length.optimiser_steps
+    resume(resumed.job)
+    assert resumed.job.length.steps == 2 + len(sizes)
+    assert resumed.job.length.optimiser_steps == schedule  # what the learning rate was built from
+    train(resumed.job)
+    assert [len(step) for step in resumed.engines.requests] == sizes
+    assert resumed.job.step == 2 + len(sizes)
+
+
+def test_a_due_checkpoint_without_its_metric_is_saved_unrated(saving_rig, store, monkeypatch, caplog):
+    """No sample of the source had a verdict in step 2; the evaluation of step 3 is no best without one before it."""
+    scores = iter([{"eval_a_pass1": 0.5}, {"eval_num_samples": 4.0}, {"eval_a_pass1": 0.25}])
+    monkeypatch.setattr(evaluate, "evaluate", lambda job, sample: next(scores))
+    train(saving_rig({"ckpt.best_metric_key": "eval_a_pass1", "eval.steps": 1}, prompts=6).job)
+    assert values(store) == [(1, 0.5), (2, None)]
+    assert "--ckpt.best_metric_key eval_a_pass1: this evaluation gives only eval_num_samples" in caplog.text
+
+
 def test_without_checkpoints_a_run_that_breaks_says_nothing_of_them(rig, monkeypatch, caplog):
     run = rig()
     monkeypatch.setattr(stages, "keep", failing_in_step(run, 2, stages.keep))

@@ -1,8 +1,8 @@
-"""A run folder that cannot be made is refused in one line, before any process starts."""
+"""A run folder that cannot be made, or at the end takes no model, is named in one line."""
 
 import pytest
 
-from openrlhf.pipeline.run import _run_folder
+from openrlhf.pipeline.run import _export, _run_folder
 from openrlhf.track.errors import TrackError
 
 
@@ -15,3 +15,14 @@ def test_a_folder_below_a_file(tmp_path):
 def test_folders_on_the_way_are_made(tmp_path):
     assert _run_folder(str(tmp_path / "a" / "b")).is_dir()
     assert _run_folder(str(tmp_path / "a" / "b")).is_dir()  # again: resuming and overwriting find it there
+
+
+def test_a_full_disk_at_the_end_names_the_way_to_the_model(rig, tmp_path):
+    run = rig()
+
+    def full(folder):
+        raise OSError(28, "No space left on device")
+
+    run.policy.save_hf = full
+    with pytest.raises(TrackError, match=r"model cannot be written: .*No space left on device; .*--ckpt\.load_enable"):
+        _export(run.job, tmp_path)
