@@ -42,7 +42,7 @@ class ImageTokens(Protocol):
 
     def expand(self, token_ids: Sequence[int], images: Sequence[EncodedImage]) -> list[int]:
         """Put every image's tokens in place of its placeholder. ValueError unless there are as many of one as of the
-        other."""
+        other, and (as ImageError) for an image that the model cannot take."""
         ...
 
     def fold(self, token_ids: Sequence[int], images: Sequence[EncodedImage]) -> list[int]:

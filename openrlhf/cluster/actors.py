@@ -230,8 +230,9 @@ class EngineActor:
             silence_import()
             from openrlhf.rollout.vllm.engine import VllmEngine
 
-        tokenizer = load_tokenizer(spec.model_name_or_path)
-        model, max_images = spec.model_name_or_path, spec.data.max_images_per_prompt
+        model = spec.model_name_or_path
+        vision = vision_processor(model, load_config(model), spec.data.max_images_per_prompt)
+        tokenizer = load_tokenizer(model, None if vision is None else vision.chat_template)
         self._is_agent = spec.agent_func_path is not None
         self._executor = make_executor(spec.agent_func_path)
         self._environments = Environments(environments_of(spec.env), spec.env.max_episodes)
@@ -240,7 +241,7 @@ class EngineActor:
         self._tasks = TaskRewards(spec.env, tokenizer)
         self._engine = VllmEngine(
             VllmEngineArgs(
-                model_path=spec.model_name_or_path,
+                model_path=model,
                 vllm=spec.vllm,
                 device=spec.device,
                 max_model_len=spec.data.max_len,
@@ -248,7 +249,7 @@ class EngineActor:
                 engine_index=index,
                 sync_timeout=spec.sync_timeout,
                 keep_in_flight=spec.partial_rollout,
-                image_tokens=vision_processor(model, load_config(model), max_images),
+                image_tokens=vision,
             )
         )
         await self._engine.start()

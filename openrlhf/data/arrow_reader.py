@@ -71,7 +71,9 @@ def dataset_rows(dataset: "datasets.Dataset", name: str, wanted: Set[str]) -> li
     """Rows of a `datasets` object as plain Python values, reading only the wanted columns.
 
     An image stays `{"bytes": ..., "path": ...}`, for openrlhf/images.py to read: `datasets` would decode it here, where
-    one that is broken ends in a traceback without its row. Raises DataError, naming the row, for JSON text that is none.
+    one that is broken ends in a traceback without its row.
+
+    Raises DataError, naming the row, for a column of JSON that holds none.
     """
     kept = [column for column in dataset.column_names if column in wanted]
     if not kept:

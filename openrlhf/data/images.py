@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from openrlhf.data.errors import DataError
+from openrlhf.data.errors import DataError, listing
 from openrlhf.data.rows import Row
 from openrlhf.images import ImageError, read_image
 from openrlhf.interfaces import ImageTokens
@@ -41,19 +41,28 @@ def _image(row: Row, key: str, number: int, value: Any) -> EncodedImage:
         raise DataError(f"{row.where}: {key!r}, image {number}: {error}") from error
 
 
-def check_images_fit(prompts: Sequence[Prompt], tokenizer: Any, budget: int, vision: ImageTokens) -> None:
+def check_images_fit(prompts: Sequence[Prompt], tokenizer: Any, budget: int, vision: ImageTokens, dataset: str) -> None:
     """A prompt with images is never cut, so it must fit.
 
+    Args:
+        dataset: what to call the set of these prompts.
+
     Raises:
-        DataError: the first prompt that has more than `budget` tokens with all those of its images.
+        DataError: the first prompt that has more than `budget` tokens with all those of its images, or an image that
+            the model's processor refuses.
     """
     for prompt in prompts:
         if not prompt.images:
             continue
+        sources = listing([image.source for image in prompt.images])
+        name = f"{dataset}: prompt {prompt.prompt_id} ({prompt.text[:_SHOWN]!r}, images: {sources})"
         ids = tokenizer(prompt.text, add_special_tokens=False)["input_ids"]
-        length = len(vision.expand(ids, prompt.images))
+        try:
+            length = len(vision.expand(ids, prompt.images))
+        except ValueError as error:
+            raise DataError(f"{name}: {error}") from error
         if length > budget:
             raise DataError(
-                f"prompt {prompt.prompt_id} ({prompt.text[:_SHOWN]!r}) has {length} tokens with its images, and "
-                f"only {budget} are left for it: raise --data.max_len, or use smaller images"
+                f"{name} has {length} tokens with its images, and only {budget} are left for it: raise "
+                "--data.max_len, or use smaller images"
             )

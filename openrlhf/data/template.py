@@ -1,5 +1,6 @@
 """From the prompt value of a row to the text that the policy sees."""
 
+import json
 import string
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from openrlhf.faults import first_line
 from openrlhf.interfaces import ImageTokens
 
 MARK = "<image>"  # an image in a string
+_SHOWN = 80  # characters of a part in a message
 Renderer = Callable[[Row, str], str]
 
 
@@ -19,7 +21,7 @@ def make_renderer(
 ) -> Renderer:
     """The function (row, key) -> text of the prompt.
 
-    With `apply_chat_template` the value is a string (one user message) or a list of messages, and the tokenizer's
+    With `apply_chat_template` the value is a string (one user message) or a list of messages, and the model's
     template adds the opening of the assistant's turn. Without it the value must be a string, put into the `{}` of
     `input_template` where there is one. With `vision` messages may have text and image parts, and each `<image>` in a
     string is an image; without it content is a string.
@@ -31,7 +33,7 @@ def make_renderer(
         if input_template is not None:
             raise DataError("input_template has no effect with apply_chat_template; leave one of them out")
         if tokenizer is None or not tokenizer.chat_template:
-            raise DataError("apply_chat_template: the tokenizer has no chat template; use input_template instead")
+            raise DataError("apply_chat_template: the model has no chat template; use input_template instead")
         return lambda row, key: _chat(tokenizer, row, key, vision)
     if input_template is not None:
         _check_template(input_template)
@@ -69,7 +71,22 @@ def _chat(tokenizer: Any, row: Row, key: str, vision: ImageTokens | None) -> str
         raise DataError(f"{row.where}: the chat template refused {key!r}: {first_line(error)}") from error
     if not isinstance(text, str) or not text:
         raise DataError(f"{row.where}: the chat template made no text of {key!r}")
+    if vision is not None:
+        _refuse_shown_parts(row, key, messages, text)
     return text
+
+
+def _refuse_shown_parts(row: Row, key: str, messages: list[dict[str, Any]], text: str) -> None:
+    """A template for text only writes a list of parts as Python does, or as JSON."""
+    parts = [part for message in messages for part in message["content"]]
+    said = "".join(part.get("text", "") for part in parts)
+    for part in parts:
+        for shown in (repr(part), json.dumps(part, ensure_ascii=False)):
+            if shown in text and shown not in said:
+                raise DataError(
+                    f"{row.where}: the chat template is for text only: it writes a part of {key!r} as "
+                    f"{shown[:_SHOWN]}; put the model's own template into its folder, or use --data.input_template"
+                )
 
 
 def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[dict[str, Any]]:

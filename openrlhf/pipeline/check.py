@@ -20,6 +20,7 @@ from openrlhf.models.heads import check_heads
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.models.vision.make import vision_processor
+from openrlhf.models.vision.processor import VisionProcessor
 from openrlhf.pipeline.best_metric import check_best_metric
 from openrlhf.pipeline.problems import Problems
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
@@ -64,7 +65,7 @@ def check_inputs(config: PPOConfig) -> Inputs:
         executor = attempt(lambda: load_agent(agent))
     elif config.reward.is_given:
         attempt(lambda: make_reward(config.reward))
-    tokenizer = attempt(lambda: load_tokenizer(actor))
+    tokenizer = attempt(lambda: load_tokenizer(actor, None if vision is None else vision.chat_template))
     prompts = eval_prompts = None
     if tokenizer is not None and (vision is not None or config.data.max_images_per_prompt == 0):
         seed = config.train.seed
@@ -78,8 +79,7 @@ def check_inputs(config: PPOConfig) -> Inputs:
             metric, n = config.ckpt.best_metric_key, config.eval.n_samples_per_prompt
             attempt(lambda: check_best_metric(metric, eval_prompts, n))
         if vision is not None:
-            everything = (*prompts, *(eval_prompts or ()))
-            attempt(lambda: _check_images(config, everything, tokenizer, vision, executor))
+            attempt(lambda: _check_images(config, prompts, eval_prompts or (), tokenizer, vision, executor))
     for name in _environments(prompts, eval_prompts):
         attempt(lambda name=name: environments_of(config.env)(name))  # type: ignore[misc]  # bound at once
     if problems or prompts is None:
@@ -93,7 +93,7 @@ def check_inputs(config: PPOConfig) -> Inputs:
     return Inputs(prompts, eval_prompts, cut)
 
 
-def _vision(config: PPOConfig, model: PretrainedConfig | None) -> ImageTokens | None:
+def _vision(config: PPOConfig, model: PretrainedConfig | None) -> VisionProcessor | None:
     """How the actor takes images; None for a text model."""
     if model is None:
         return None
@@ -101,10 +101,18 @@ def _vision(config: PPOConfig, model: PretrainedConfig | None) -> ImageTokens | 
 
 
 def _check_images(
-    config: PPOConfig, prompts: Sequence[Prompt], tokenizer: Any, vision: ImageTokens, executor: Executor | None
+    config: PPOConfig,
+    training: Sequence[Prompt],
+    evaluation: Sequence[Prompt],
+    tokenizer: Any,
+    vision: ImageTokens,
+    executor: Executor | None,
 ) -> None:
     """Whether images fit, and whoever runs their prompts takes them."""
-    check_images_fit(prompts, tokenizer, config.data.max_len - (config.rollout.max_new_tokens or 1), vision)
+    budget = config.data.max_len - (config.rollout.max_new_tokens or 1)
+    check_images_fit(training, tokenizer, budget, vision, f"--data.prompt_dataset {config.data.prompt_dataset}")
+    check_images_fit(evaluation, tokenizer, budget, vision, f"--eval.dataset {config.eval.dataset}")
+    prompts = (*training, *evaluation)
     named = [prompt.env_func for prompt in prompts if prompt.images and prompt.env_func is not None]
     if named:
         raise EnvError(f"environment {named[0]}: {len(named)} of its prompts have images, and it takes text only")

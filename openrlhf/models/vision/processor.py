@@ -8,6 +8,7 @@ import torch
 from transformers import AutoProcessor, PretrainedConfig
 
 from openrlhf.faults import first_line
+from openrlhf.images import ImageError
 from openrlhf.models.errors import ModelError
 from openrlhf.models.vision.architectures import VisionArchitecture, require_architecture
 from openrlhf.types import EncodedImage
@@ -45,6 +46,11 @@ class VisionProcessor:
         own = self.processor.tokenizer.convert_tokens_to_ids(self.token)
         if own != self.token_id:
             raise ModelError(f"model {path!r}: its config says image token {self.token_id}, its processor {own}")
+
+    @property
+    def chat_template(self) -> Any:
+        """None where the processor has none of its own; the tokenizer's is the model's then."""
+        return self.processor.chat_template
 
     @property
     def spatial_merge(self) -> int:
@@ -93,10 +99,15 @@ class VisionProcessor:
         return {name: torch.cat([own[name] for own in made], dim=dim) for name, dim in joined.items()} if made else {}
 
     def _of(self, image: EncodedImage) -> tuple[tuple[int, ...], dict[str, torch.Tensor]]:
+        """Raises ImageError for an image that the model's processor refuses, as some do with long thin ones."""
         if image in self._made:
             self._made.move_to_end(image)
             return self._made[image]
-        made = self.processor(text=[self.token], images=[image.decode()], add_special_tokens=False, return_tensors="pt")
+        one = {"text": [self.token], "images": [image.decode()]}
+        try:
+            made = self.processor(**one, add_special_tokens=False, return_tensors="pt")
+        except Exception as error:  # a processor is a program of the model's author and may raise anything
+            raise ImageError(f"{image.source}: the model's processor refuses it: {first_line(error)}") from error
         tensors = {name: made[name] for name in self.architecture.tensors}
         self._made[image] = tuple(made["input_ids"][0].tolist()), tensors
         self._bytes += _size(tensors)

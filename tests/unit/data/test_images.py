@@ -121,9 +121,16 @@ def test_the_fingerprint_knows_the_pictures(folder):
 def test_a_prompt_with_images_must_fit_whole():
     # `a#` with an image of 30 pixels is a ( # # # ) = 6 tokens.
     prompts = [Prompt(0, "long but text only"), Prompt(1, "a#", images=(picture(),))]
-    check_images_fit(prompts, FakeTokenizer(), 6, FakeImageTokens())
-    with pytest.raises(DataError, match=r"prompt 1 \('a#'\) has 6 tokens with its images, and only 5 are left"):
-        check_images_fit(prompts, FakeTokenizer(), 5, FakeImageTokens())
+    check_images_fit(prompts, FakeTokenizer(), 6, FakeImageTokens(), "set")
+    says = r"^set: prompt 1 \('a#', images: an image in memory\) has 6 tokens with its images, and only 5 are left"
+    with pytest.raises(DataError, match=says):
+        check_images_fit(prompts, FakeTokenizer(), 5, FakeImageTokens(), "set")
+
+
+def test_an_image_without_its_place_among_the_tokens_is_one_line():
+    prompts = [Prompt(0, "a", images=(picture(),))]
+    with pytest.raises(DataError, match=r"^set: prompt 0 .*: 0 placeholders for 1 images$"):
+        check_images_fit(prompts, FakeTokenizer(), 9, FakeImageTokens(), "set")
 
 
 @pytest.mark.parametrize("typed", [False, True])

@@ -5,6 +5,7 @@ import pytest
 from openrlhf.data.errors import DataError
 from openrlhf.data.rows import Row
 from openrlhf.data.template import make_renderer
+from tests.fakes import FakeImageTokens
 from tests.models import make_tiny_tokenizer
 
 MESSAGES = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi {}"}]
@@ -120,6 +121,30 @@ def test_what_the_template_itself_refuses_is_named_with_its_row(tokenizer, monke
     monkeypatch.setattr(tokenizer, "chat_template", "{{ '' }}")
     with pytest.raises(DataError, match="made no text"):
         render(_row("hi"), "q")
+
+
+TEXT_ONLY = {
+    "Python": "{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}",
+    "one by one": "{% for m in messages %}{% for part in m.content %}{{ part }}{% endfor %}{% endfor %}",
+    "JSON": "{% for m in messages %}{{ m.content | tojson }}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("name", TEXT_ONLY)
+def test_a_template_that_does_not_know_parts_is_refused(tokenizer, monkeypatch, name):
+    monkeypatch.setattr(tokenizer, "chat_template", TEXT_ONLY[name])
+    render = make_renderer(tokenizer, True, None, FakeImageTokens())
+    for value in ("What is <image>?", "é", [{"role": "user", "content": [{"type": "image"}]}]):
+        with pytest.raises(DataError, match=r"^set.jsonl:3: the chat template is for text only: it writes"):
+            render(_row(value), "q")
+
+
+def test_a_text_about_parts_passes(tokenizer, monkeypatch):
+    template = "{% for part in messages[0].content %}{{ part.text if part.type == 'text' else '#' }}{% endfor %}"
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    text = "what is {'type': 'image'}? <image>"
+    rendered = make_renderer(tokenizer, True, None, FakeImageTokens())(_row(text), "q")
+    assert rendered == "what is {'type': 'image'}? #"
 
 
 def test_settings_that_do_not_fit_are_refused_before_any_row(tokenizer, monkeypatch):

@@ -1,8 +1,11 @@
 """Inputs are opened before any process starts, and every fault among them is one line."""
 
+import json
 import logging
+import shutil
 
 import pytest
+from transformers import Idefics3Processor
 
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.ppo import PPOConfig
@@ -169,6 +172,43 @@ def test_images_that_cannot_be_used_are_one_line(with_images, changes, says):
         check(with_images | changes)
     (line,) = caught.value.problems
     assert says in line
+
+
+def test_the_processors_chat_template_is_the_models(with_images, seeing_model, tmp_path):
+    """In older folders it lies in chat_template.json, where tokenizers do not look, and theirs may be for text only."""
+    folder = shutil.copytree(seeing_model, tmp_path / "older")
+    template = (folder / "chat_template.jinja").read_text()
+    (folder / "chat_template.jinja").unlink()
+    changes = with_images | {"actor.model_name_or_path": str(folder), "data.apply_chat_template": True}
+    with pytest.raises(ConfigError, match="the model has no chat template"):
+        check(changes)
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": template}))
+    assert check(changes).prompts[0].text == "user: is <image> redassistant: "
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings["chat_template"] = "{{ messages[0]['content'] }}"
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert check(changes).prompts[0].text == "user: is <image> redassistant: "
+    (folder / "chat_template.json").unlink()
+    with pytest.raises(ConfigError, match=r"prompts.jsonl:1: the chat template is for text only"):
+        check(changes)
+
+
+def test_an_image_that_the_processor_refuses_is_one_line(with_images, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise ValueError("absolute aspect ratio must be smaller than 200, got 750.0")
+
+    monkeypatch.setattr(Idefics3Processor, "__call__", refuse)
+    (tmp_path / "held_out.jsonl").write_text('{"input": "no"}\n{"input": "<image>?", "images": ["red.png"]}\n')
+    with pytest.raises(ConfigError) as caught:
+        check(with_images)
+    reason = "red.png: the model's processor refuses it: absolute aspect ratio must be smaller than 200, got 750.0"
+    name = f"--data.prompt_dataset {tmp_path}/prompts.jsonl: prompt 0 ('is <image> red', images: red.png)"
+    assert caught.value.problems == (f"{name}: {reason}",)
+    (tmp_path / "prompts.jsonl").write_text('{"input": "no"}\n')
+    with pytest.raises(ConfigError) as caught:
+        check(with_images | {"eval.dataset": str(tmp_path / "held_out.jsonl")})
+    name = f"--eval.dataset {tmp_path}/held_out.jsonl: prompt 1 ('<image>?', images: red.png)"
+    assert caught.value.problems == (f"{name}: {reason}",)
 
 
 def test_a_model_that_takes_no_images_is_refused(flags):
