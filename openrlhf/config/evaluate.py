@@ -82,7 +82,7 @@ class EvaluatedData(Section):
     input_template: str | None = None
     """Text with one `{}` into which a prompt is put, when no chat template is used."""
     apply_chat_template: bool = False
-    """Render prompts with the tokenizer's chat template."""
+    """Render prompts with the model's chat template: its processor's where that has one, else its tokenizer's."""
     max_len: int = 2048
     """Tokens of prompt and response together."""
     disable_fast_tokenizer: bool = False

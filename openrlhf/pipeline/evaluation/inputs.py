@@ -20,6 +20,8 @@ from openrlhf.models.heads import check_heads
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.models.vision.architectures import has_vision
+from openrlhf.models.vision.make import vision_processor
+from openrlhf.models.vision.processor import VisionProcessor
 from openrlhf.pipeline.problems import Problems
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
 from openrlhf.reward.make import make_reward
@@ -53,8 +55,11 @@ def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
     if model is not None and has_vision(model):
         attempt(lambda: _refuse_images(config))
     name = str(config.actor.model_name_or_path or config.endpoint.tokenizer)
-    tokenizer = attempt(lambda: load_tokenizer(name))
-    prompts = attempt(lambda: _prompts(config, tokenizer, sources)) if tokenizer is not None else None
+    vision = None
+    if model is not None and config.data.apply_chat_template:  # whose template may be the processor's, and takes parts
+        vision = attempt(lambda: vision_processor(name, model, max_images=0))
+    tokenizer = attempt(lambda: load_tokenizer(name, None if vision is None else vision.chat_template))
+    prompts = attempt(lambda: _prompts(config, tokenizer, sources, vision)) if tokenizer is not None else None
     for environment in sorted({prompt.env_func for prompt in prompts or () if prompt.env_func is not None}):
         attempt(lambda environment=environment: _probe(config, environment))  # type: ignore[misc]  # bound at once
     if problems or prompts is None or executor is None:
@@ -92,7 +97,7 @@ def _refuse_images(config: EvaluateConfig) -> None:
         )
 
 
-def _prompts(config: EvaluateConfig, tokenizer: Any, reward: RewardConfig) -> PromptSet:
+def _prompts(config: EvaluateConfig, tokenizer: Any, reward: RewardConfig, vision: VisionProcessor | None) -> PromptSet:
     asked, data = config.eval, config.data
     prompts = build_prompts(
         str(asked.dataset),
@@ -104,6 +109,7 @@ def _prompts(config: EvaluateConfig, tokenizer: Any, reward: RewardConfig) -> Pr
         apply_chat_template=data.apply_chat_template,
         max_samples=asked.max_samples,
         seed=config.train.seed,
+        vision=vision,
     )
     if asked.env_func is not None:
         prompts = PromptSet([replace(prompt, env_func=asked.env_func) for prompt in prompts])

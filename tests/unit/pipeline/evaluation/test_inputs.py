@@ -1,6 +1,7 @@
 """What an evaluation reads is opened before any engine starts."""
 
 import json
+import shutil
 
 import pytest
 
@@ -59,3 +60,17 @@ def test_rows_of_text_pass_whatever_the_model(models, tmp_path):
     assert len(opened(tmp_path, WITH_IMAGES, actor__model_name_or_path=models / "text").prompts) == 5
     served = {"endpoint__url": "http://127.0.0.1:9/v1", "endpoint__tokenizer": models / "tokenizer"}
     assert len(opened(tmp_path, WITH_IMAGES, **served).prompts) == 5
+
+
+def test_text_for_a_model_that_sees_is_rendered_by_its_processors_template(models, tmp_path):
+    folder = shutil.copytree(models / "seeing", tmp_path / "older")
+    template = (folder / "chat_template.jinja").read_text()
+    (folder / "chat_template.jinja").unlink()
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": template}))  # tokenizers do not look there
+    rows = [{"input": "a"}, {"input": [{"role": "user", "content": "b"}]}]
+    for flags in (
+        {"actor__model_name_or_path": folder},
+        {"endpoint__url": "http://127.0.0.1:9/v1", "endpoint__tokenizer": folder},
+    ):
+        prompts = opened(tmp_path, rows, data__apply_chat_template=True, **flags).prompts
+        assert [prompt.text for prompt in prompts] == ["user: aassistant: ", "user: bassistant: "]
