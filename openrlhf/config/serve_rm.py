@@ -57,7 +57,8 @@ class ServedDs(Section):
     value_head_prefix: str = "score"
     """Name of the scalar head, where the model's config does not say it."""
     packing_samples: bool = True
-    """Lay texts end to end instead of padding them. Turn off with --ds.no-packing_samples."""
+    """Lay texts end to end instead of padding them, where the model keeps them apart, which is tried when it is loaded.
+    Turn off with --ds.no-packing_samples."""
     load_in_4bit: bool = False
     """Load the base model in 4 bit. Not built yet: refused."""
 

@@ -87,7 +87,8 @@ class DsConfig(Section):
     overlap_comm: bool = False
     """Reduce gradients while the backward pass runs."""
     packing_samples: bool = True
-    """Lay sequences end to end instead of padding them. Turn off with --ds.no-packing_samples."""
+    """Lay sequences end to end instead of padding them, where the model keeps them apart, which is tried when it is
+    loaded. Turn off with --ds.no-packing_samples."""
     share_prompts: bool = True
     """Compute a prompt once for all its samples in a packed micro-batch, where the attention kernel allows it (sdpa or
     eager, full attention). Same numbers, fewer tokens."""

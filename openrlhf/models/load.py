@@ -51,7 +51,7 @@ def load_causal_lm(
     gradient_checkpointing: bool = False,
     gradient_checkpointing_reentrant: bool = False,
 ) -> PreTrainedModel:
-    """Load a causal LM, or a vision-language model with an entry, on the CPU in `dtype`, ready for packed training.
+    """Load a causal LM, or a vision-language model with an entry, on the CPU in `dtype`, ready for training.
 
     The KV cache is off: with it, or with an all-ones attention mask, transformers takes a packed row for one
     sequence and lets its parts attend to each other without a word.
@@ -96,7 +96,7 @@ def load_pretrained(
 
 
 def prepare(model: PreTrainedModel, gradient_checkpointing: bool, reentrant: bool) -> None:
-    """Make a loaded model ready for packed training: no KV cache, no dropout, activations kept or not."""
+    """Make a loaded model ready for training: no KV cache, no dropout, activations kept or not."""
     model.config.use_cache = False
     _disable_dropout(model)
     if gradient_checkpointing:

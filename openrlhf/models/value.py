@@ -17,8 +17,8 @@ from transformers.utils import ModelOutput
 
 from openrlhf.models.errors import ModelError
 from openrlhf.models.load import check_complete, load_config, load_pretrained, prepare
+from openrlhf.models.parts import SCORE, head_of
 
-_HEAD = "score"  # the head's name in every decoder classifier of transformers
 _PREFIX_KEY, _MEAN_KEY, _STD_KEY = "value_head_prefix", "mean", "std"
 
 
@@ -43,8 +43,7 @@ class TokenValues(torch.nn.Module):
     def forward(self, logits_to_keep: torch.Tensor, **inputs: Any) -> ModelOutput:
         """Inputs are the decoder's; `logits_to_keep` (K,) int64 names the columns at which the head runs."""
         hidden = self.model.base_model(**inputs).last_hidden_state
-        head = self.model.get_submodule(_HEAD)
-        return ModelOutput(logits=head(hidden[:, logits_to_keep]))
+        return ModelOutput(logits=head_of(self.model)(hidden[:, logits_to_keep]))
 
 
 def load_value_model(
@@ -52,7 +51,7 @@ def load_value_model(
     dtype: torch.dtype,
     attn_implementation: str,
     *,
-    head_prefix: str = _HEAD,
+    head_prefix: str = SCORE,
     new_head: bool = False,
     experts_implementation: str | None = None,
     gradient_checkpointing: bool = False,
@@ -80,7 +79,7 @@ def load_value_model(
         dtype=dtype,
         attn_implementation=attn_implementation,
         experts_implementation=experts_implementation,
-        key_mapping={rf"^{prefix}\.": f"{_HEAD}."},
+        key_mapping={rf"^{prefix}\.": f"{SCORE}."},
     )
     _check_head(path, model, report, prefix, new_head)
     model.config.update({_PREFIX_KEY: prefix})
@@ -103,17 +102,17 @@ def calibration(config: PretrainedConfig) -> Calibration:
 
 def file_names(config: PretrainedConfig) -> dict[str, str]:
     """Name in the model -> name in its file, of the weights for which they differ."""
-    prefix = str(config.to_dict().get(_PREFIX_KEY, _HEAD))
-    return {} if prefix == _HEAD else {f"{_HEAD}.{part}": f"{prefix}.{part}" for part in ("weight", "bias")}
+    prefix = str(config.to_dict().get(_PREFIX_KEY, SCORE))
+    return {} if prefix == SCORE else {f"{SCORE}.{part}": f"{prefix}.{part}" for part in ("weight", "bias")}
 
 
 def _check_head(path: str, model: PreTrainedModel, report: dict[str, Any], prefix: str, new_head: bool) -> None:
-    head = dict(model.named_children()).get(_HEAD)
+    head = dict(model.named_children()).get(SCORE)
     if not isinstance(head, torch.nn.Linear) or head.out_features != 1:
         raise ModelError(
-            f"model {path!r}: {type(model).__name__} has no linear head {_HEAD!r}; use a decoder architecture"
+            f"model {path!r}: {type(model).__name__} has no linear head {SCORE!r}; use a decoder architecture"
         )
-    missing = {name for name in report["missing_keys"] if name.startswith(f"{_HEAD}.")}
+    missing = {name for name in report["missing_keys"] if name.startswith(f"{SCORE}.")}
     if missing and not new_head:
         raise ModelError(
             f"model {path!r}: it has no head {prefix!r}, so it is no trained reward model; "

@@ -20,7 +20,8 @@ from openrlhf.config.data import DataConfig
 from openrlhf.config.train import DsConfig
 from openrlhf.models.attention import default_attention
 from openrlhf.models.forward import outputs_at
-from openrlhf.models.layout import Layout, choose_layout
+from openrlhf.models.layout import Layout
+from openrlhf.models.layout_choice import choose_layout
 from openrlhf.models.load import DTYPES, check_vocabulary
 from openrlhf.models.scoring import FrozenBackend
 from openrlhf.models.tokenizer import load_tokenizer
@@ -161,8 +162,10 @@ def load_reward_models(
         tokenizer = load_tokenizer(path)
         check_vocabulary(path, model, tokenizer)
         scale = calibration(model.config) if calibrated else Calibration()
-        layout = choose_layout(ds, model)
-        members.append(RewardModel(hold(model, TokenValues(model)), tokenizer, layout, scale, data.max_len))
+        backend = hold(model, TokenValues(model))
+        with backend.loaded():
+            layout = choose_layout(ds, backend)
+        members.append(RewardModel(backend, tokenizer, layout, scale, data.max_len))
     return RewardModels(members, weights, policy_tokenizer)
 
 

@@ -16,7 +16,7 @@ import torch
 from openrlhf.config.model import CriticConfig
 from openrlhf.config.train import DsConfig, TrainConfig
 from openrlhf.models.attention import default_attention
-from openrlhf.models.layout import choose_layout
+from openrlhf.models.layout_choice import choose_layout
 from openrlhf.models.load import DTYPES
 from openrlhf.models.value import Calibration, TokenValues, calibration, file_names, load_value_model
 from openrlhf.rl.losses.aggregation import Aggregation
@@ -69,8 +69,8 @@ class CriticTrainer(TrainedModel):
             gradient_checkpointing_reentrant=gradient_checkpointing_reentrant,
         )
         self._scale = calibration(model.config) if calibrated else Calibration()
-        self._layout = choose_layout(ds, model)
         super().__init__("critic", critic, model, ds, context, total_steps, runner=TokenValues(model))
+        self._layout = choose_layout(ds, self._backend, dynamic_batches=train.dynamic_batch_enable)
 
     def values(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
         """(N,) float32 per micro-batch, at t the value of the state in which token t is chosen, 0 off the action mask.

@@ -19,7 +19,7 @@ from openrlhf.config.model import ActorConfig
 from openrlhf.config.train import DsConfig, TrainConfig
 from openrlhf.models.attention import default_attention
 from openrlhf.models.errors import ModelError
-from openrlhf.models.layout import choose_layout
+from openrlhf.models.layout_choice import choose_layout
 from openrlhf.models.load import DTYPES, load_causal_lm
 from openrlhf.models.moe import experts_per_token
 from openrlhf.models.vision.freeze import freeze_vision
@@ -71,11 +71,10 @@ class PolicyTrainer(TrainedModel):
         )
         self._aux_loss_coef = actor.aux_loss_coef
         self._experts_per_token = experts_per_token(path, model.config) if actor.aux_loss_coef > 0 else None
-        self._layout = choose_layout(ds, model)
         if self._experts_per_token is not None:
             _check_checkpointing(actor)
             # Routers report the tokens that ran; a shared prompt runs once, and its mask is not the model's own.
-            self._layout = "packed" if self._layout == "shared" else self._layout
+            ds = ds.model_copy(update={"share_prompts": False})
         self.vision_frozen = actor.freeze_visual_encoder or max_images == 0
         self._vision = vision_inputs(
             path, model.config, max_images, sharded=ds.zero_stage == 3, trained=not self.vision_frozen
@@ -83,6 +82,7 @@ class PolicyTrainer(TrainedModel):
         if self._vision is not None and self.vision_frozen:
             freeze_vision(model, self._vision.processor.architecture)
         super().__init__("actor", actor, model, ds, context, total_steps, vision=self._vision)
+        self._layout = choose_layout(ds, self._backend, dynamic_batches=train.dynamic_batch_enable)
         self._average = WeightAverage(train.ema_beta, self._backend.local_slices()) if train.enable_ema else None
 
     def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ from openrlhf.config.model import RefConfig
 from openrlhf.config.train import DsConfig
 from openrlhf.models.attention import default_attention
 from openrlhf.models.errors import ModelError
-from openrlhf.models.layout import choose_layout
+from openrlhf.models.layout_choice import choose_layout
 from openrlhf.models.load import DTYPES, load_causal_lm
 from openrlhf.models.vision.make import vision_inputs
 from openrlhf.train.context import WorkerContext
@@ -37,9 +37,10 @@ class ReferenceModel:
             ds.attn_implementation or default_attention(context.device),
             experts_implementation=ds.experts_implementation,
         )
-        self._layout = choose_layout(ds, model)
         self._vision = vision_inputs(ref.model_name_or_path, model.config, max_images, sharded=ds.zero_stage == 3)
         self._backend = frozen_backend(model, ds, ref.offload, context)
+        with self._backend.loaded():
+            self._layout = choose_layout(ds, self._backend)
 
     def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:
         """Log-probabilities of the sampled tokens, (N,) float32 per micro-batch, 0 off the action mask."""

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from openrlhf.config.train import DsConfig
-from openrlhf.models.layout import choose_layout
+from openrlhf.models.layout_choice import choose_layout
 from openrlhf.models.load import load_causal_lm
 from openrlhf.models.vision.freeze import freeze_vision
 from openrlhf.models.vision.inputs import VisionInputs
@@ -209,6 +209,6 @@ def test_pictures_behind_an_action_are_not_shared(backend, vision):
 
 
 def test_sharing_is_asked_for_where_it_can_be(backend):
-    assert choose_layout(DsConfig(), backend.model) == "shared"
-    assert choose_layout(DsConfig(share_prompts=False), backend.model) == "packed"
-    assert choose_layout(DsConfig(packing_samples=False), backend.model) == "padded"
+    assert choose_layout(DsConfig(), backend) == "shared"
+    assert choose_layout(DsConfig(share_prompts=False), backend) == "packed"
+    assert choose_layout(DsConfig(packing_samples=False), backend) == "padded"

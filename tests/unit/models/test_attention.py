@@ -1,7 +1,6 @@
 """Which attention implementations a device takes."""
 
 import pytest
-
 import torch
 from transformers import LlamaForCausalLM
 
