@@ -9,10 +9,9 @@ from deepspeed.ops.adam import DeepSpeedCPUAdam
 from transformers import PreTrainedModel
 
 from openrlhf.config.model import ActorConfig, AdamConfig, CriticConfig
+from openrlhf.models.parts import hidden_matrices
 from openrlhf.train.deepspeed.build import building
 
-# Parts of a parameter's name that make it an embedding or a head: rows are looked up, or read out, one at a time.
-_NOT_HIDDEN = ("embed", "lm_head", "score")
 _NS_STEPS = 5  # DeepSpeed's own
 
 
@@ -40,12 +39,6 @@ def make_adam(model: PreTrainedModel, adam: AdamConfig, offload: bool) -> torch.
     return torch.optim.AdamW(groups, lr=adam.lr, betas=adam.betas, eps=adam.eps, fused=True)
 
 
-def takes_muon(name: str, parameter: torch.nn.Parameter) -> bool:
-    """Whether Muon fits: a hidden matrix; no embedding, head, gain or bias, and no stack of experts' matrices, which
-    DeepSpeed's Muon does not take in bf16."""
-    return parameter.ndim == 2 and not any(part in name.lower() for part in _NOT_HIDDEN)
-
-
 def _make_muon(model: PreTrainedModel, config: ActorConfig | CriticConfig, device: str) -> torch.optim.Optimizer:
     from deepspeed.runtime.zero.muon.muon_optimizer import MuonWithAuxAdam  # compiles its kernels when imported
 
@@ -56,12 +49,15 @@ def _make_muon(model: PreTrainedModel, config: ActorConfig | CriticConfig, devic
         raise ValueError(
             f"muon with ns_steps {muon.ns_steps} and nesterov {muon.nesterov}: it has {_NS_STEPS} and True"
         )
+    fitting = hidden_matrices(
+        model
+    )  # without stacks of experts' matrices, which DeepSpeed's Muon does not take in bf16
     matrices: list[torch.nn.Parameter] = []
     others: list[torch.nn.Parameter] = []
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            parameter.use_muon = takes_muon(name, parameter)  # type: ignore[attr-defined]  # DeepSpeed's own mark
-            (matrices if takes_muon(name, parameter) else others).append(parameter)
+            parameter.use_muon = name in fitting  # type: ignore[attr-defined]  # DeepSpeed's own mark
+            (matrices if name in fitting else others).append(parameter)
     hidden = {"params": matrices, "lr": muon.lr, "momentum": muon.momentum, "weight_decay": adam.weight_decay}
     groups: list[dict[str, object]] = [hidden | {"use_muon": True}]
     for group in _adam_groups(others, adam):
