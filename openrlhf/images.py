@@ -175,10 +175,8 @@ def _loses_bits(image: "Image.Image") -> bool:
 
     tiles = image.tile if isinstance(image, ImageFile.ImageFile) else []
     for codec, _, _, arguments in tiles:
-        if codec.startswith("ppm"):
-            if isinstance(arguments[1], int) and arguments[1] > 255:  # the largest value of a PPM
-                return True
-        elif codec == "SGI16" or ";16" in str(arguments):
+        wide_ppm = codec.startswith("ppm") and isinstance(arguments, tuple) and arguments[1] > 255  # its largest value
+        if wide_ppm or codec == "SGI16" or ";16" in str(arguments):
             return True
     return False
 
