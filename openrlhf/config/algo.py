@@ -39,7 +39,7 @@ class KlConfig(Section):
     target: float | None = None
     """KL per token that an adapting weight aims at. None: the weight is constant."""
     horizon: int = 10000
-    """Samples over which an adapting weight moves."""
+    """Samples over which an adapting weight moves; a larger batch counts as so many."""
     estimator: KlEstimator = "k1"
     """Estimator of the divergence per token: k1 fits the reward penalty, k2 and k3 the loss term."""
     use_loss: bool = False

@@ -69,7 +69,9 @@ class FixedKL:
 class AdaptiveKL:
     """Steers the measured KL towards a target (Ziegler et al. 2019, section 2.2).
 
-    coef <- coef * (1 + clip(kl / target - 1, -0.2, 0.2) * num_samples / horizon)
+    coef <- coef * (1 + clip(kl / target - 1, -0.2, 0.2) * min(num_samples / horizon, 1))
+
+    The minimum is ours: a batch of more than five horizons could make the coefficient negative, a reward for KL.
     """
 
     def __init__(self, coef: float, target: float, horizon: float) -> None:
@@ -89,7 +91,7 @@ class AdaptiveKL:
         if not math.isfinite(kl):
             raise FloatingPointError(f"adaptive KL: the measured KL is {kl}")
         error = min(max(kl / self._target - 1.0, -0.2), 0.2)
-        self.coef *= 1.0 + error * num_samples / self._horizon
+        self.coef *= 1.0 + error * min(num_samples / self._horizon, 1.0)
 
     def state_dict(self) -> dict[str, Any]:
         return {"coef": self.coef}

@@ -108,3 +108,11 @@ def test_fixed_controller_stays_and_is_never_negative():
     controller.load_state_dict(controller.state_dict())
     assert controller.coef == 0.01
     assert FixedKL(-1.0).coef == 0.0
+
+
+def test_a_batch_of_many_horizons_moves_the_coefficient_by_a_fifth_at_most():
+    controller = AdaptiveKL(0.1, 2.0, 100)
+    controller.update(0.0, 1000)  # error -1 clipped to -0.2; 1 - 0.2 * 10 would be -1: 0.1 * 0.8 instead
+    assert controller.coef == pytest.approx(0.08)
+    controller.update(20.0, 1000)
+    assert controller.coef == pytest.approx(0.096)
