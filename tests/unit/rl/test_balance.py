@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import tracemalloc
 
 import pytest
 
@@ -70,6 +71,51 @@ def test_properties():
         if equal:
             assert {len(items) for items in bins} <= {len(weights) // num_bins, -(-len(weights) // num_bins)}
         assert karmarkar_karp(weights, num_bins, equal) == bins
+
+
+def plain_differencing(weights, num_bins):
+    """Largest differencing with every bin of every partial solution written out."""
+    partials = [[(weights[i], [i])] + [(0, [])] * (num_bins - 1) for i in heaviest_first(weights)]
+    while len(partials) > 1:
+        partials.sort(key=lambda bins: bins[-1][0] - bins[0][0])  # stable: ties in the order of making
+        first, second, *partials = partials
+        bins = [(a + b, mine + others) for (a, mine), (b, others) in zip(first, reversed(second), strict=True)]
+        partials.append(sorted(bins, key=lambda entry: -entry[0]))
+    return sorted(sorted(items) for _, items in partials[0])
+
+
+def plain_first_fit(weights, capacity, max_items):
+    bins = []
+    for item in heaviest_first(weights):
+        fitting = (b for b in bins if sum(weights[i] for i in [*b, item]) <= capacity and len(b) != max_items)
+        found = next(fitting, None)
+        if found is None:
+            bins.append([item])
+        else:
+            found.append(item)
+    return bins
+
+
+def test_the_same_as_by_the_plain_way():
+    rng = random.Random(2)
+    for _ in range(200):
+        weights = [rng.randint(1, rng.choice([3, 100])) for _ in range(rng.randint(1, 30))]
+        num_bins, capacity, most = rng.randint(1, 20), rng.randint(1, 150), rng.choice([None, 1, 3])
+        assert sorted(karmarkar_karp(weights, num_bins)) == plain_differencing(weights, num_bins)
+        assert first_fit(weights, capacity, most) == plain_first_fit(weights, capacity, most)
+
+
+def test_many_bins_cost_what_their_items_do():
+    # Written out, 2,000 partial solutions of 1,000 bins would be 2 million entries of 8 bytes and more.
+    weights = [4000 + 7 * i % 4001 for i in range(2000)]
+    tracemalloc.start()
+    try:
+        bins = karmarkar_karp(weights, 1000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert {len(items) for items in bins} == {2}
+    assert peak < 4 << 20
 
 
 def best(weights, num_bins):
