@@ -9,18 +9,24 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 
-def serve_until_signal(app: "web.Application", host: str, port: int, banner: Callable[[str], str]) -> None:
-    """Serve until SIGINT or SIGTERM. `banner`: the line that says so, from the address `http://host:port`.
+def serve_until_signal(
+    app: "web.Application", host: str, port: int, banner: Callable[[str], str], *, drop_left: bool = False
+) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        banner: the line that says so, from the address `http://host:port`.
+        drop_left: cancel the handler of a request whose client has left.
 
     OSError where the address cannot be opened.
     """
-    asyncio.run(_serve(app, host, port, banner))
+    asyncio.run(_serve(app, host, port, banner, drop_left))
 
 
-async def _serve(app: "web.Application", host: str, port: int, banner: Callable[[str], str]) -> None:
+async def _serve(app: "web.Application", host: str, port: int, banner: Callable[[str], str], drop_left: bool) -> None:
     from aiohttp import web
 
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0, handler_cancellation=drop_left)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

@@ -29,12 +29,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(config: ServeRmConfig) -> None:
-    from openrlhf.reward.server import make_app
+    from openrlhf.reward.server import AT_ONCE, make_app
 
     models = _load(config)
-    app = make_app(lambda texts: models.score_texts(texts, config.batch_size), config.reward.models)
+    at_once = max(AT_ONCE, config.batch_size or 0)
+    app = make_app(lambda texts: models.score_texts(texts, config.batch_size), config.reward.models, at_once)
     names = ", ".join(config.reward.models)
-    serve_until_signal(app, config.host, config.port, lambda address: f"reward models {names} at {address}/get_reward")
+
+    def banner(address: str) -> str:
+        return f"reward models {names} at {address}/get_reward"
+
+    serve_until_signal(app, config.host, config.port, banner, drop_left=True)
 
 
 def _expected_failures() -> ExceptionTypes:

@@ -7,93 +7,40 @@
 Only `query`, prompt and response together, is scored; `null` stands for a number that is not finite. With several
 models `extra_logs` holds each one's own scores.
 
-Texts of all requests that wait are scored together, in a thread: while one batch runs the next one gathers.
+Texts of requests that wait are scored together in a thread, AT_ONCE at a time, while the next ones gather. Serve it
+with `handler_cancellation`, so that a request whose client has left is dropped instead of scored.
 """
 
-import asyncio
 import json
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from aiohttp import web
 
+from openrlhf.reward.score_batcher import ScoreBatcher, ScoreTexts
+
+AT_ONCE = 64  # texts; the less, the sooner a client has its answer
 MAX_BODY_BYTES = 64 << 20
-MAX_WAITING = 65_536  # texts; more are refused with 503, which clients retry
+MAX_WAITING = 65_536  # texts; more are refused with 503, which clients retry, and more in one request with 413
 _EXPECTED = '{"query": [text, ...], "prompts": [...] (optional), "labels": [...] (optional)}'
 
-# texts -> (rewards, each model's own scores), all (len(texts),)
-ScoreTexts = Callable[[Sequence[str]], tuple[np.ndarray, list[np.ndarray]]]
 
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    texts: list[str]
-    answer: asyncio.Future[tuple[np.ndarray, list[np.ndarray]]]
-
-
-class ScoreBatcher:
-    """Scores the texts of concurrent requests together, off the event loop. Starts with the first request.
-
-    Args:
-        score: runs in one thread, never twice at the same time.
-    """
-
-    def __init__(self, score: ScoreTexts) -> None:
-        self._score = score
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="score")
-        self._worker: asyncio.Task[None] | None = None
-        self.waiting = 0  # texts
-
-    async def submit(self, texts: list[str]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Rewards of these texts, and each model's own scores. Raises what scoring raised."""
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._run())
-        request = _Waiting(texts, asyncio.get_running_loop().create_future())
-        self.waiting += len(texts)
-        self._queue.put_nowait(request)
-        try:
-            return await request.answer
-        finally:
-            self.waiting -= len(texts)
-
-    async def close(self) -> None:
-        """Drop what waits; a batch that runs is not waited for."""
-        if self._worker is not None:
-            self._worker.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def _run(self) -> None:
-        while True:
-            batch = [await self._queue.get()]
-            while not self._queue.empty():
-                batch.append(self._queue.get_nowait())
-            batch = [request for request in batch if not request.answer.done()]  # a client may have left
-            texts = [text for request in batch for text in request.texts]
-            if not texts:
-                continue
-            try:
-                found = await asyncio.get_running_loop().run_in_executor(self._thread, self._score, texts)
-            except Exception as error:  # one bad batch must not end the server: its clients are told
-                _fail(batch, error)
-            else:
-                _answer(batch, *found)
-
-
-def make_app(score: ScoreTexts, names: Sequence[str]) -> web.Application:
+def make_app(score: ScoreTexts, names: Sequence[str], at_once: int = AT_ONCE) -> web.Application:
     """The server's application.
 
     Args:
         names: of the models, as `extra_logs` and /health show them.
+        at_once: most texts in a call of `score`.
     """
-    batcher = ScoreBatcher(score)
+    batcher = ScoreBatcher(score, at_once)
 
     async def get_reward(request: web.Request) -> web.Response:
         texts = _texts(await _body(request))
+        if len(texts) > MAX_WAITING:
+            reason = f"{len(texts)} texts in one request; send at most {MAX_WAITING} at a time"
+            raise web.HTTPRequestEntityTooLarge(MAX_WAITING, len(texts), **_json(reason))
         if batcher.waiting + len(texts) > MAX_WAITING:
             raise _refusal(web.HTTPServiceUnavailable, f"{batcher.waiting} texts wait already; try again")
         if not texts:
@@ -151,23 +98,12 @@ def _texts(body: Any) -> list[str]:
 
 
 def _refusal(kind: type[web.HTTPException], reason: str) -> web.HTTPException:
-    return kind(text=json.dumps({"error": reason}), content_type="application/json")
+    return kind(**_json(reason))
+
+
+def _json(reason: str) -> dict[str, str]:
+    return {"text": json.dumps({"error": reason}), "content_type": "application/json"}
 
 
 def _plain(values: np.ndarray) -> list[float | None]:
     return [float(value) if math.isfinite(value) else None for value in values]
-
-
-def _answer(batch: Sequence[_Waiting], rewards: np.ndarray, parts: list[np.ndarray]) -> None:
-    start = 0
-    for request in batch:
-        end = start + len(request.texts)
-        if not request.answer.done():
-            request.answer.set_result((rewards[start:end], [part[start:end] for part in parts]))
-        start = end
-
-
-def _fail(batch: Sequence[_Waiting], error: Exception) -> None:
-    for request in batch:
-        if not request.answer.done():
-            request.answer.set_exception(error)

@@ -3,13 +3,14 @@
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from openrlhf.reward.http import HttpReward
-from openrlhf.reward.server import make_app
+from openrlhf.reward.server import MAX_WAITING, make_app
 from openrlhf.types import Prompt, Status
 
 
@@ -22,12 +23,13 @@ class Scorer:
         self.gate.set()
         self.busy = threading.Event()
 
-    def __call__(self, texts):
+    def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         self.batches.append(list(texts))
         self.busy.set()
         self.gate.wait(10)
         if "boom" in texts:
             raise RuntimeError("the model broke")
+        "".join(texts).encode()  # as a tokenizer does: a lone surrogate is refused
         scores = np.array([np.nan if text == "nan" else len(text) for text in texts], dtype=np.float32)
         return scores, [scores]
 
@@ -109,6 +111,67 @@ async def test_what_waits_is_scored_together_and_the_loop_stays_free(served) -> 
     assert (await first)["rewards"] == [1.0]
     assert [(await answer)["rewards"] for answer in others] == [[float(i)] for i in range(1, 21)]
     assert [len(batch) for batch in scorer.batches] == [1, 20]
+
+
+async def busy_with_one(scorer: Scorer, client) -> asyncio.Task:
+    """The model holds a first text, `first`, until the gate opens."""
+    scorer.gate.clear()
+    first = asyncio.create_task(ask(client, {"json": {"query": ["first"]}}))
+    assert await asyncio.to_thread(scorer.busy.wait, 10)
+    return first
+
+
+async def until_waiting(client, count: int) -> None:
+    for _ in range(500):
+        async with client.get("/health") as response:
+            waiting = (await response.json())["waiting"]
+        if waiting == count:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{waiting} texts wait, not {count}")
+
+
+async def test_a_long_queue_is_answered_bit_by_bit(served) -> None:
+    scorer, client = served
+    first = await busy_with_one(scorer, client)
+    sizes = (40, 24, 1, 130, 2)
+    others = []
+    for number, size in enumerate(sizes):
+        others.append(
+            asyncio.create_task(ask(client, {"json": {"query": [f"{number}" * (1 + i) for i in range(size)]}}))
+        )
+        await until_waiting(client, 1 + sum(sizes[: number + 1]))
+    scorer.gate.set()
+    await first
+    for size, answer in zip(sizes, others, strict=True):
+        assert (await answer)["rewards"] == [float(1 + i) for i in range(size)]
+    # 64 at most: 40 and 24 fit exactly, the 130 do not go with the 1, and let the 2 go first after their first 64.
+    assert [len(batch) for batch in scorer.batches] == [1, 64, 1, 64, 2, 64, 2]
+
+
+async def test_one_bad_text_fails_its_own_request_only(served) -> None:
+    scorer, client = served
+    first = await busy_with_one(scorer, client)
+    queries = (["ab"], ["\ud800", "c"], ["abc", "d"])
+    asked = [asyncio.create_task(ask(client, {"json": {"query": q}}, 500 if len(q[0]) == 1 else 200)) for q in queries]
+    await until_waiting(client, 6)
+    scorer.gate.set()
+    await first
+    good, bad, other = await asyncio.gather(*asked)
+    assert (good["rewards"], other["rewards"]) == ([2.0], [3.0, 1.0])
+    assert bad["error"].startswith("scoring failed: UnicodeEncodeError: ")
+    assert [sorted(map(len, batch)) for batch in scorer.batches] == [[5], [1, 1, 1, 2, 3], [2], [1, 1], [1, 3]]
+
+
+async def test_more_texts_than_may_ever_wait_are_refused_for_good(served) -> None:
+    scorer, client = served
+    answer = await ask(client, {"json": {"query": ["a"] * (MAX_WAITING + 1)}}, 413)
+    assert answer == {"error": "65537 texts in one request; send at most 65536 at a time"}
+    first = await busy_with_one(scorer, client)
+    answer = await ask(client, {"json": {"query": ["a"] * MAX_WAITING}}, 503)  # with room later
+    assert answer == {"error": "1 texts wait already; try again"}
+    scorer.gate.set()
+    await first
 
 
 async def test_a_failure_is_told_to_its_clients_and_ends_nothing(served) -> None:
