@@ -24,6 +24,7 @@ from openrlhf.reward.score_batcher import ScoreBatcher, ScoreTexts
 AT_ONCE = 64  # texts; the less, the sooner a client has its answer
 MAX_BODY_BYTES = 64 << 20
 MAX_WAITING = 65_536  # texts; more are refused with 503, which clients retry, and more in one request with 413
+_JSON = "application/json"
 _EXPECTED = '{"query": [text, ...], "prompts": [...] (optional), "labels": [...] (optional)}'
 
 
@@ -40,7 +41,7 @@ def make_app(score: ScoreTexts, names: Sequence[str], at_once: int = AT_ONCE) ->
         texts = _texts(await _body(request))
         if len(texts) > MAX_WAITING:
             reason = f"{len(texts)} texts in one request; send at most {MAX_WAITING} at a time"
-            raise web.HTTPRequestEntityTooLarge(MAX_WAITING, len(texts), **_json(reason))
+            raise web.HTTPRequestEntityTooLarge(MAX_WAITING, len(texts), text=_body_of(reason), content_type=_JSON)
         if batcher.waiting + len(texts) > MAX_WAITING:
             raise _refusal(web.HTTPServiceUnavailable, f"{batcher.waiting} texts wait already; try again")
         if not texts:
@@ -69,7 +70,7 @@ async def _json_errors(request: web.Request, handler: Callable[[web.Request], An
         response: web.StreamResponse = await handler(request)
         return response
     except web.HTTPException as error:
-        if error.content_type == "application/json":
+        if error.content_type == _JSON:
             raise
         return web.json_response({"error": f"{error.status} {error.reason}"}, status=error.status)
     except Exception as error:  # the trainer's client retries a 500
@@ -98,11 +99,11 @@ def _texts(body: Any) -> list[str]:
 
 
 def _refusal(kind: type[web.HTTPException], reason: str) -> web.HTTPException:
-    return kind(**_json(reason))
+    return kind(text=_body_of(reason), content_type=_JSON)
 
 
-def _json(reason: str) -> dict[str, str]:
-    return {"text": json.dumps({"error": reason}), "content_type": "application/json"}
+def _body_of(reason: str) -> str:
+    return json.dumps({"error": reason})
 
 
 def _plain(values: np.ndarray) -> list[float | None]:
