@@ -23,8 +23,8 @@ class Limits:
 
     CPU time decides guilt before wall time does. `cpu_seconds` is the answer's own work, so a busy host cannot
     use it up. `wall_seconds` is there for answers that sleep or wait: only time in which the answer did not ask
-    for a core counts as its own (wall time less the time its processes stood waiting for one), and an answer stopped without
-    having used either budget gets no verdict (`deepgym.exceptions.SandboxStarvedError`), never a 0.
+    for a core counts as its own (wall time less the time its processes stood waiting for one), and an answer
+    stopped without having used either budget gets no verdict (`deepgym.exceptions.SandboxStarvedError`), never a 0.
     """
 
     cpu_seconds: float = 10.0  # user + system, whole job
