@@ -9,7 +9,7 @@ from tests.integration.deepgym.attacks.attack import Attack
 from tests.integration.deepgym.attacks.conftest import ALL
 
 BACKENDS = ("local", "docker")
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+one_loop = pytest.mark.asyncio(loop_scope="session")
 
 
 def name_of(attack: Attack) -> str:
@@ -20,6 +20,7 @@ def test_there_are_many_and_each_has_a_name_of_its_own():
     assert len({attack.name for attack in ALL}) == len(ALL) >= 40
 
 
+@one_loop
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("attack", ALL, ids=name_of)
 async def test_is_stopped(attack, backend, outcomes, host):
@@ -29,6 +30,7 @@ async def test_is_stopped(attack, backend, outcomes, host):
     assert host.unharmed
 
 
+@one_loop
 @pytest.mark.parametrize(
     ("attack", "backend"),
     [
