@@ -85,7 +85,7 @@ class Checkpoints:
                 self._save(self._at_rest, None)
         except (CheckpointError, ClusterError) as error:
             logger.error("the last finished step cannot be saved: %s", error)
-        except Exception:
+        except Exception:  # whatever a second failure is, the first one is what the run ends of
             logger.exception("the last finished step cannot be saved")
         try:
             latest = self._store.latest()
