@@ -20,6 +20,7 @@ from openrlhf.train.policy import PolicyTrainer
 from openrlhf.train.step import add_up
 from openrlhf.types import Experience, MicroBatch
 from tests.batches import micro_batches, random_experience
+from tests.integration.ranks import rank_context
 from tests.integration.train_worker import LAYOUTS, LENGTHS, PROMPTS, SEQUENCE_LAYOUTS
 
 VALUE_CLIP = 0.5
@@ -189,16 +190,16 @@ def weights(trainer: PolicyTrainer | CriticTrainer) -> dict[str, torch.Tensor]:
 
 
 def main(job: str, model_path: str, out: str, rank: str, world_size: str, port: str) -> None:
-    context = WorkerContext(rank=int(rank), world_size=int(world_size), master_port=int(port), timeout_s=120)
-    if job == "critic":
-        results: Any = {
-            "gradients": critic_gradients(model_path, context),
-            "training": critic(model_path, context, Path(out)),
-        }
-    else:
-        results = {"muon": muon, "average": average}[job](model_path, context, Path(out))
-    if context.rank == 0:
-        torch.save(results, Path(out) / "result.pt")
+    with rank_context(rank, world_size, port) as context:
+        if job == "critic":
+            results: Any = {
+                "gradients": critic_gradients(model_path, context),
+                "training": critic(model_path, context, Path(out)),
+            }
+        else:
+            results = {"muon": muon, "average": average}[job](model_path, context, Path(out))
+        if context.rank == 0:
+            torch.save(results, Path(out) / "result.pt")
 
 
 if __name__ == "__main__":

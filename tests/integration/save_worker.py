@@ -16,6 +16,7 @@ from openrlhf.config.model import ActorConfig, AdamConfig
 from openrlhf.config.train import DsConfig, TrainConfig
 from openrlhf.train.context import WorkerContext
 from openrlhf.train.policy import PolicyTrainer
+from tests.integration.ranks import rank_context
 from tests.integration.train_worker import LAYOUTS, own_batches
 
 STAGES = (2, 3)
@@ -91,12 +92,12 @@ def exports(models: Path, context: WorkerContext, out: Path) -> dict[Any, Any]:
 
 
 def main(job: str, models: str, out: str, rank: str, world_size: str, port: str) -> None:
-    context = WorkerContext(rank=int(rank), world_size=int(world_size), master_port=int(port), timeout_s=60)
-    context.apply()
-    found = {"refusals": refusals, "exports": exports}[job](Path(models), context, Path(out))
-    torch.save(found, Path(out) / f"rank{rank}.pt")
-    if context.rank == 0:
-        torch.save(None, Path(out) / "result.pt")
+    with rank_context(rank, world_size, port, timeout_s=60) as context:
+        context.apply()
+        found = {"refusals": refusals, "exports": exports}[job](Path(models), context, Path(out))
+        torch.save(found, Path(out) / f"rank{rank}.pt")
+        if context.rank == 0:
+            torch.save(None, Path(out) / "result.pt")
 
 
 if __name__ == "__main__":

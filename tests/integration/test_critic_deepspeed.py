@@ -15,8 +15,8 @@ from openrlhf.train.forward import token_values
 from openrlhf.train.step import add_up
 from tests.batches import micro_batches
 from tests.fakes import TorchBackend
+from tests.integration.ranks import run
 from tests.integration.role_worker import CRITIC_STAGES, VALUE_CLIP, critic_experience
-from tests.integration.test_train_deepspeed import run
 from tests.integration.train_worker import LAYOUTS, LENGTHS
 from tests.models import make_tiny_tokenizer, tiny_llama_config
 

@@ -11,8 +11,8 @@ from openrlhf.rl.metrics import finalize, merge
 from openrlhf.train.step import accumulate_gradient
 from tests.batches import micro_batches, random_experience
 from tests.fakes import TorchBackend
+from tests.integration.ranks import run
 from tests.integration.role_worker import ADAM, AVERAGED_STAGES, BETA, MUON, MUON_STAGES
-from tests.integration.test_train_deepspeed import run
 from tests.integration.train_worker import LENGTHS
 from tests.models import make_tiny_llama
 

@@ -8,8 +8,8 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tests.integration.ranks import run
 from tests.integration.save_worker import STAGES
-from tests.integration.test_train_deepspeed import run
 from tests.models import CHAT_TEMPLATE, make_tiny_llama
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]

@@ -1,9 +1,5 @@
 """DeepSpeed on one and two gloo ranks against plain torch: sums of gradients, AdamW, checkpoints, exports."""
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,43 +11,16 @@ from openrlhf.rl.metrics import finalize, merge
 from openrlhf.train.step import accumulate_gradient
 from tests.batches import micro_batches, random_experience
 from tests.fakes import TorchBackend
+from tests.integration.ranks import run
 from tests.integration.train_worker import CASES, KL_COEF, LAYOUTS, LENGTHS, OBJECTIVE, PROMPTS
 from tests.models import make_tiny_llama
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
-TIME_LIMIT = 600
-
 
 @pytest.fixture(scope="module")
 def model_path(tmp_path_factory) -> Path:
     return make_tiny_llama(tmp_path_factory.mktemp("model") / "tiny")
-
-
-def run(job: str, world_size: int, model_path: Path, out: Path, worker: str = "train_worker") -> dict[Any, Any]:
-    """Run a worker's job on its ranks and return what rank 0 found."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
-    command = [sys.executable, "-m", f"tests.integration.{worker}", job, str(model_path), str(out)]
-    ranks = [
-        subprocess.Popen(
-            [*command, str(rank), str(world_size), str(port)],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(world_size)
-    ]
-    try:
-        outputs = [process.communicate(timeout=TIME_LIMIT)[0] for process in ranks]
-    finally:
-        for process in ranks:
-            process.kill()
-    assert [process.returncode for process in ranks] == [0] * world_size, "\n".join(text[-3000:] for text in outputs)
-    return torch.load(out / "result.pt", weights_only=False)
 
 
 def plain_backend(model_path: Path) -> TorchBackend:

@@ -23,6 +23,7 @@ from openrlhf.train.reference import ReferenceModel
 from openrlhf.train.step import accumulate_gradient
 from openrlhf.types import MicroBatch
 from tests.batches import micro_batches, random_experience
+from tests.integration.ranks import rank_context
 
 LENGTHS = (9, 21, 5, 14, 30, 6)
 PROMPTS = (0, 1, 0, 0, 1, 2)
@@ -183,13 +184,13 @@ def _weights(policy: PolicyTrainer) -> dict[str, torch.Tensor]:
 
 
 def main(job: str, model_path: str, out: str, rank: str, world_size: str, port: str) -> None:
-    context = WorkerContext(rank=int(rank), world_size=int(world_size), master_port=int(port), timeout_s=120)
-    if job == "gradients":
-        results = gradients(model_path, context)
-    else:
-        results = {"policy": policy, "small_steps": small_steps}[job](model_path, context, Path(out))
-    if context.rank == 0:
-        torch.save(results, Path(out) / "result.pt")
+    with rank_context(rank, world_size, port) as context:
+        if job == "gradients":
+            results = gradients(model_path, context)
+        else:
+            results = {"policy": policy, "small_steps": small_steps}[job](model_path, context, Path(out))
+        if context.rank == 0:
+            torch.save(results, Path(out) / "result.pt")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import pytest
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from tests.integration.test_train_deepspeed import run
+from tests.integration.ranks import run
 from tests.integration.vision.train_worker import CUTS, STAGES
 from tests.vision_models import make_tiny_idefics3
 

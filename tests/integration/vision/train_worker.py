@@ -13,6 +13,7 @@ from openrlhf.rl.metrics import finalize, merge
 from openrlhf.train.context import WorkerContext
 from openrlhf.train.policy import PolicyTrainer
 from openrlhf.types import MicroBatch
+from tests.integration.ranks import rank_context
 from tests.pictures import picture
 from tests.vision_batches import Sample, micro_batches
 
@@ -71,18 +72,18 @@ def weights(policy: PolicyTrainer) -> dict[str, torch.Tensor]:
 
 
 def main(job: str, model: str, out: str, rank: str, world_size: str, port: str) -> None:
-    context = WorkerContext(rank=int(rank), world_size=int(world_size), master_port=int(port), timeout_s=120)
-    results: dict[str, Any] = {}
-    for stage in STAGES:
-        for frozen in (False, True):
-            policy = trainer(model, context, stage, frozen)
-            for name in CUTS:
-                results[f"{job} {name} {stage} {frozen}"] = step(policy, name, context)
-            if (stage, frozen) == (2, False):
-                policy.save_hf(Path(out) / "export")
-            policy.close()
-    if context.rank == 0:
-        torch.save(results, Path(out) / "result.pt")
+    with rank_context(rank, world_size, port) as context:
+        results: dict[str, Any] = {}
+        for stage in STAGES:
+            for frozen in (False, True):
+                policy = trainer(model, context, stage, frozen)
+                for name in CUTS:
+                    results[f"{job} {name} {stage} {frozen}"] = step(policy, name, context)
+                if (stage, frozen) == (2, False):
+                    policy.save_hf(Path(out) / "export")
+                policy.close()
+        if context.rank == 0:
+            torch.save(results, Path(out) / "result.pt")
 
 
 if __name__ == "__main__":
