@@ -45,7 +45,8 @@ test-others:
 
 test-all: setup  ## everything, the long proofs too; keeps what they print in docs/proofs
 	@mkdir -p runs
-	KEEP_PROOFS=yes bash -o pipefail -c 'pytest -q -rA tests 2>&1 | tee runs/test-all.txt'
+	@tools/setup_vision.sh
+	VISION_MODELS=idefics3,qwen2_5_vl,qwen3_vl KEEP_PROOFS=yes bash -o pipefail -c 'pytest -q -rA tests 2>&1 | tee runs/test-all.txt'
 	@tail -n 400 runs/test-all.txt | grep -E '^(PASSED|FAILED|ERROR|=)' > docs/proofs/test-all.txt
 
 check: setup  ## ruff, types, architecture, unit tests: no engine; a minute

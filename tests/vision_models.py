@@ -1,6 +1,7 @@
 """Tiny random vision-language models. torch and transformers are imported inside the functions: they cost seconds."""
 
 import importlib.util
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,11 @@ TINY: dict[str, Callable[[Path], Path]] = {
     "qwen2_5_vl": make_tiny_qwen2_5_vl,
     "qwen3_vl": make_tiny_qwen3_vl,
 }
+
+
+def chosen() -> list[str]:
+    """The architectures of VISION_MODELS (a list with commas; `make test-all` names all), else those usable here."""
+    return [name for name in os.environ.get("VISION_MODELS", "").split(",") if name] or usable()
 
 
 def usable() -> list[str]:

@@ -13,17 +13,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 from pictures import COLOURS, MOST_SHAPES, shapes, square
 
 DEFAULT_FOLDER = Path("runs/data/vision")
-NUM_TRAIN, NUM_TEST = 256, 32
+NUM_TRAIN, NUM_TEST = 256, 64
 QUESTIONS = {"colour": "what colour is it", "count": "how many are there"}
 
 
 def make_row(task: str, number: int, folder: Path, rng: random.Random) -> dict:
-    """Draw one picture, and return its row."""
+    """Draw the picture of that number, and return its row. Each answer comes up as often as any other."""
     if task == "colour":
-        label = rng.choice(list(COLOURS))
+        label = list(COLOURS)[number % len(COLOURS)]
         image = square(label, rng)
     else:
-        count = rng.randint(1, MOST_SHAPES)
+        count = number % MOST_SHAPES + 1
         label, image = str(count), shapes(count, rng)
     path = folder / "images" / f"{task}_{number:04d}.png"
     image.save(path)
@@ -40,7 +40,7 @@ def make_rows(folder: Path, tasks: tuple[str, ...] = tuple(QUESTIONS), seed: int
     """Return (training rows, test rows), the tasks in turn; their pictures are in `folder`/images."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     rng = random.Random(seed)
-    rows = [make_row(tasks[i % len(tasks)], i, folder, rng) for i in range(NUM_TRAIN + NUM_TEST)]
+    rows = [make_row(tasks[i % len(tasks)], i // len(tasks), folder, rng) for i in range(NUM_TRAIN + NUM_TEST)]
     return rows[:NUM_TRAIN], rows[NUM_TRAIN:]
 
 

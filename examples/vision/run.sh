@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# Vision-language RL on a CPU: a tiny random Idefics3 learns to name colours and to count discs.
+# Vision-language RL on a CPU: a tiny random model learns to name colours and to count discs.
 #
 #   PATH=$PWD/.venv/bin:$PATH examples/vision/run.sh
 #   ... --train.agent_func_path examples/python/vlm_multiturn_agent.py --data.max_images_per_prompt 2    it may look again
 #   ... --actor.freeze_visual_encoder     the encoder stays random, the language model learns to read it
+#   ARCHITECTURE=qwen3_vl ...             or qwen2_5_vl: after tools/setup_vision.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-MODEL=${MODEL:-.models/tiny-idefics3}
+ARCHITECTURE=${ARCHITECTURE:-idefics3}
+MODEL=${MODEL:-.models/tiny-$ARCHITECTURE}
 DATA=${DATA:-runs/data/vision}
 RUN=${RUN:-runs/vision}
 
-[ -f "$MODEL/config.json" ] || python3 examples/vision/prepare_model.py "$MODEL"
+[ -f "$MODEL/config.json" ] || python3 examples/vision/prepare_model.py "$MODEL" "$ARCHITECTURE"
 [ -f "$DATA/test.jsonl" ] || python3 examples/vision/make_data.py "$DATA"
 
 python3 -m openrlhf.cli.train_ppo_ray \
@@ -35,7 +37,7 @@ python3 -m openrlhf.cli.train_ppo_ray \
    --train.max_tokens_per_gpu 2048 \
    --train.num_episodes "${EPISODES:-10}" \
    --train.seed "${SEED:-42}" \
-   --actor.adam.lr "${LR:-1e-3}" \
+   --actor.adam.lr "${LR:-5e-4}" \
    --actor.lr_scheduler constant \
    --ds.param_dtype fp32 \
    --vllm.enforce_eager \

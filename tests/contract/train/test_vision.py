@@ -21,7 +21,7 @@ from openrlhf.types import MicroBatch
 from tests.fakes import TorchBackend
 from tests.pictures import picture
 from tests.vision_batches import Sample, micro_batches
-from tests.vision_models import TINY, usable
+from tests.vision_models import TINY, chosen
 
 RED, BLUE, WIDE = picture("red"), picture("blue"), picture("lime", 60, 20)
 PARTS = {  # of the model: trained, frozen
@@ -36,7 +36,7 @@ SAMPLES: tuple[Sample, ...] = (
 )
 
 
-@pytest.fixture(scope="module", params=usable())
+@pytest.fixture(scope="module", params=chosen())
 def folder(request, tmp_path_factory):
     return TINY[request.param](tmp_path_factory.mktemp("vision") / request.param)
 

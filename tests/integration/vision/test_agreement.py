@@ -4,8 +4,6 @@ and padded, before and after a sync. Each guard of that is taken away once, to s
 fp32 on both sides. A test leaves engine and model in sync.
 """
 
-import os
-
 import numpy as np
 import pytest
 import pytest_asyncio
@@ -16,14 +14,13 @@ from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
 from openrlhf.rollout.single_turn import SingleTurnExecutor
 from openrlhf.types import SamplingParams
 from tests.pictures import picture
-from tests.vision_models import TINY, usable
+from tests.vision_models import TINY, chosen
 
 pytestmark = [pytest.mark.engine, pytest.mark.asyncio(loop_scope="session")]
 
 EXACT, WRONG = 1e-4, 1e-2
 RED, BLUE, WIDE = picture("red", 64, 64), picture("blue", 64, 64), picture("lime", 96, 48)
 ONE_TURN = (("is <image> red?", (RED,)), ("<image> or <image>", (BLUE, WIDE)), ("no picture", ()))
-NAMES = [name for name in os.environ.get("VISION_MODELS", "").split(",") if name] or usable()
 
 
 class LookAgain(AgentInstanceBase):
@@ -41,7 +38,7 @@ class LookAgain(AgentInstanceBase):
         return {"rewards": 1.0, "done": self.turns == 2, **feedback}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session", params=NAMES)
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=chosen())
 async def rig(request, vllm_environment, tmp_path_factory):
     from tests.integration.vision.rig import start_vision_rig
 

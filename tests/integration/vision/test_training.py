@@ -10,6 +10,7 @@ import pytest
 
 from openrlhf.track.rollout_file import read_samples
 from tests.integration.training import ROOT, Inputs, rows, train
+from tests.vision_models import chosen
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -29,8 +30,9 @@ LEARNING = {
     "rollout__micro_batch_size": 64,
     "train__batch_size": 128,
     "train__micro_batch_size": 64,
-    "train__num_episodes": 10,
-    "train__max_steps": 90,
+    "train__num_episodes": 16,
+    "train__max_steps": 120,
+    "actor__adam__lr": 5e-4,
     "actor__lr_scheduler": "constant",
     "eval__at_start": True,
     "eval__temperature": 1.0,
@@ -40,10 +42,17 @@ LEARNING = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
+    """The example's data, and its model in the folder `idefics3`."""
     folder = tmp_path_factory.mktemp("pictures")
-    for command in (["prepare_model.py", folder / "model"], ["make_data.py", folder]):
-        subprocess.run([sys.executable, EXAMPLE / command[0], command[1]], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, EXAMPLE / "make_data.py", folder], check=True, cwd=ROOT)
+    make_model(folder, "idefics3")
     return folder
+
+
+def make_model(folder: Path, architecture: str) -> None:
+    if not (folder / architecture).exists():
+        command = [sys.executable, EXAMPLE / "prepare_model.py", folder / architecture, architecture]
+        subprocess.run(command, check=True, cwd=ROOT)
 
 
 def lines(path: Path) -> list[dict]:
@@ -55,8 +64,8 @@ def write(path: Path, content: list[dict]) -> Path:
     return path
 
 
-def inputs(folder: Path, prompts: Path) -> Inputs:
-    return Inputs(folder, folder / "model", prompts, EXAMPLE / "reward_func.py")
+def inputs(folder: Path, prompts: Path, architecture: str = "idefics3") -> Inputs:
+    return Inputs(folder, folder / architecture, prompts, EXAMPLE / "reward_func.py")
 
 
 @pytest.mark.slow
@@ -114,10 +123,13 @@ def test_a_second_look(folder, tmp_path):
     assert all(row["status"] == "graded" for row in stored)
 
 
+RUNS = [(name, "trained") for name in chosen()] + [("idefics3", "frozen"), ("idefics3", "mismatched")]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("kind", ["trained", "frozen", "mismatched"])
-def test_colours_are_learnt(folder, tmp_path, kind, seed):
+@pytest.mark.parametrize(("architecture", "kind"), RUNS)
+def test_colours_are_learnt(folder, tmp_path, architecture, kind, seed):
     content = {
         name: [r for r in lines(folder / f"{name}.jsonl") if r["datasource"] == "colour"] for name in ("train", "test")
     }
@@ -127,13 +139,14 @@ def test_colours_are_learnt(folder, tmp_path, kind, seed):
             random.Random(0).shuffle(images)
             for row, other in zip(part, images, strict=True):
                 row["images"] = other
+    make_model(folder, architecture)
     train_set, test_set = (write(folder / f"{kind}_{name}.jsonl", part) for name, part in content.items())
     changes = {"eval__dataset": test_set, "train__seed": seed, "actor__freeze_visual_encoder": kind == "frozen" or None}
-    flags = inputs(folder, train_set).flags(tmp_path / "run", **FLAGS | LEARNING | changes)
+    flags = inputs(folder, train_set, architecture).flags(tmp_path / "run", **FLAGS | LEARNING | changes)
     run = train(flags, tmp_path / "log")
     assert run.process.returncode == 0, run.stderr[-3000:]
     scores = [row["eval_colour_pass1"] for row in rows(tmp_path / "run") if "eval_colour_pass1" in row]
-    print(kind, seed, scores)
+    print(architecture, kind, seed, scores)
     assert scores[0] < 0.4
     if kind == "mismatched":
         assert scores[-1] < 0.4
