@@ -33,6 +33,7 @@ from openrlhf.interfaces import ImageTokens
 from openrlhf.rollout.clock import BusyClock
 from openrlhf.rollout.errors import EngineDead
 from openrlhf.rollout.vllm.args import VllmEngineArgs
+from openrlhf.rollout.vllm.calls import while_alive
 from openrlhf.rollout.vllm.core import quick_core
 from openrlhf.rollout.vllm.requests import check_prompt, to_completion, to_vllm_prompt, to_vllm_sampling
 from openrlhf.types import Completion, EncodedImage, SamplingParams, TransferManifest
@@ -164,6 +165,8 @@ class VllmEngine:
             self._open.clear()  # a request that comes now follows the held ones
             try:
                 await self._start_together(sorted(held, key=_HeldRequest.order))
+            except EngineDeadError as error:
+                raise self._died(error) from error
             finally:
                 self._open.set()
                 for request in held:
@@ -192,12 +195,14 @@ class VllmEngine:
         """Free GPU memory: level 1 moves the weights to CPU memory, level 2 drops them; the KV cache goes in both."""
         async with self._control:
             await self._idle.wait()
-            await self._live().sleep(level=level)
+            llm = self._live()
+            await while_alive(llm, llm.sleep(level=level))
 
     async def wake(self, tags: Sequence[str] | None = None) -> None:
         """Undo `sleep`, or the part named by `tags` ("weights" before a sync, "kv_cache" after it)."""
         async with self._control:
-            await self._live().wake_up(tags=None if tags is None else list(tags))
+            llm = self._live()
+            await while_alive(llm, llm.wake_up(tags=None if tags is None else list(tags)))
 
     def stats(self) -> EngineStats:
         return EngineStats(
@@ -220,21 +225,25 @@ class VllmEngine:
 
     async def _receive(self, manifest: TransferManifest) -> None:
         llm = self._live()
+        if not self.keep_in_flight:
+            await self._idle.wait()
+        await while_alive(llm, self._take_weights(llm, manifest))
+        self._version = manifest.version
+
+    async def _take_weights(self, llm: AsyncLLM, manifest: TransferManifest) -> None:
         if self.keep_in_flight:
             await llm.pause_generation(mode="keep", clear_cache=False)
         else:
-            await self._idle.wait()
             await llm.pause_generation(mode="wait", clear_cache=True)
         await llm.collective_rpc("receive_policy_weights", args=(asdict(manifest), self._args.engine_index))
         await llm.update_weight_version(str(manifest.version))
         await llm.resume_generation()
-        self._version = manifest.version
 
     async def _start_together(self, requests: Sequence[_HeldRequest]) -> None:
         """Queue the requests in the paused core, then let it schedule them all at once."""
         await self._idle.wait()
         llm = self._live()
-        await llm.pause_generation(mode="keep", clear_cache=False)
+        await while_alive(llm, llm.pause_generation(mode="keep", clear_cache=False))
         for request in requests:
             if request.started.cancelled():
                 continue
@@ -242,7 +251,7 @@ class VllmEngine:
                 request.started.set_result(await self._submit(request.prompt, request.params))
             except Exception as error:  # belongs to whoever asked for this request
                 request.started.set_exception(error)
-        await llm.resume_generation()
+        await while_alive(llm, llm.resume_generation())
 
     async def _wait_for_release(self, request: _HeldRequest) -> RequestOutputCollector:
         assert self._held is not None
