@@ -100,26 +100,49 @@ def test_tensorboard_events_can_be_read_back(tmp_path):
     assert [(e.step, e.value) for e in reader.Scalars("rollout/reward_mean")] == [(1, 0.25), (2, 0.5)]
 
 
+class FakeWandb(types.ModuleType):
+    """The part of wandb that is used; `refusal` is what init raises."""
+
+    class Error(Exception):
+        pass
+
+    def __init__(self, refusal: str | None = None) -> None:
+        super().__init__("wandb")
+        self.calls, self.refusal = [], refusal
+
+    def Settings(self, api_key, x_disable_meta):
+        self.calls.append(("key", api_key))
+        return types.SimpleNamespace()
+
+    def init(self, **settings):
+        if self.refusal is not None:
+            raise self.Error(self.refusal)
+        self.calls.append(settings)
+        return types.SimpleNamespace(
+            log=lambda values, step: self.calls.append((step, values)), finish=lambda: self.calls.append("finished")
+        )
+
+
 def test_wandb_gets_the_run_its_numbers_and_never_the_key(tmp_path, monkeypatch):
-    calls = []
-    run = types.SimpleNamespace(
-        log=lambda values, step: calls.append((step, values)), finish=lambda: calls.append("finished")
-    )
-    fake = types.ModuleType("wandb")
-    fake.login = lambda key: calls.append(("login", key))
-    fake.init = lambda **settings: calls.append(settings) or run
+    fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
     wandb = WandbConfig(key="secret", project="p", group="g", org="o", run_name="name")
     config = PPOConfig(logger=LoggerConfig(wandb=wandb))
     with RunTracker(tmp_path, config.logger, config, total_steps=1) as tracker:
         tracker.log(1, {"a": 1.0, "b": float("nan")})
-    login, settings, logged, finished = calls
-    assert login == ("login", "secret")
+    key, settings, logged, finished = fake.calls
+    assert key == ("key", "secret")
     assert (settings["entity"], settings["project"], settings["group"], settings["name"]) == ("o", "p", "g", "name")
     assert "secret" not in str(settings)
     assert settings["config"]["train"]["seed"] == 42
     assert logged == (1, {"a": 1.0})
     assert finished == "finished"
+
+
+def test_a_key_that_wandb_refuses_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", FakeWandb("API key must have 40+ characters, has 6.\nSee the docs."))
+    with pytest.raises(TrackError, match=r"--logger\.wandb\.key: .*40\+ characters, has 6\.; WANDB_MODE=offline"):
+        make_tracker(tmp_path, wandb=WandbConfig(key="secret"))
 
 
 def test_a_key_without_the_package_names_the_way_out(tmp_path, monkeypatch):
