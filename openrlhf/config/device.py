@@ -1,5 +1,6 @@
 """What follows from the device: CPU and GPU run the same code with other kernels and another transport."""
 
+from openrlhf.config.attention import FLASH_PACKAGE, choose_attention
 from openrlhf.config.draft import Draft
 from openrlhf.config.optimiser import has_critic
 
@@ -14,6 +15,7 @@ def resolve_device(draft: Draft) -> None:
         _cpu(draft)
     else:
         _gpu(draft)
+    _attention(draft)
     _dtype(draft)
     if draft.config.vllm.dtype is None:
         draft.set("vllm.dtype", draft.config.ds.param_dtype)
@@ -22,6 +24,16 @@ def resolve_device(draft: Draft) -> None:
             f"--vllm.dtype {draft.config.vllm.dtype}: the trainer computes in {draft.config.ds.param_dtype}, so "
             "log-probabilities of engine and trainer will differ"
         )
+
+
+def _attention(draft: Draft) -> None:
+    asked = draft.config.ds.attn_implementation
+    # A cluster's GPU machines may have a package that this one has not: what was asked for is left to them.
+    has_flash = FLASH_PACKAGE in draft.machine.packages or (draft.cluster and asked is not None)
+    chosen = choose_attention(asked, draft.config.device, has_flash)
+    draft.warnings += chosen.warnings
+    draft.problems += chosen.problems
+    draft.set("ds.attn_implementation", chosen.kernel)
 
 
 def _dtype(draft: Draft) -> None:
@@ -39,11 +51,6 @@ def _off(draft: Draft, path: str, reason: str) -> None:
 
 def _cpu(draft: Draft) -> None:
     config = draft.config
-    attention = config.ds.attn_implementation
-    if attention is None or "flash" in attention:
-        if attention is not None:
-            draft.warn(f"--ds.attn_implementation {attention}: flash attention needs a GPU; using sdpa")
-        draft.set("ds.attn_implementation", "sdpa")
     if config.vllm.sync_backend not in (None, "shm"):
         draft.warn(f"--vllm.sync_backend {config.vllm.sync_backend} needs GPUs; using shm (shared memory)")
     draft.set("vllm.sync_backend", "shm")
@@ -63,9 +70,6 @@ def _cpu(draft: Draft) -> None:
 
 def _gpu(draft: Draft) -> None:
     config = draft.config
-    if config.ds.attn_implementation is None:
-        installed = "flash_attn" in draft.machine.packages
-        draft.set("ds.attn_implementation", "flash_attention_2" if installed else "sdpa")
     if config.vllm.enable_sleep and not config.train.colocate_all:
         _off(draft, "vllm.enable_sleep", "it frees a shared GPU, which needs --train.colocate_all")
     if config.ds.enable_sleep and not config.train.colocate_all:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from openrlhf.config.attention import FLASH_PACKAGE, choose_attention
 from openrlhf.config.base import Section
 from openrlhf.config.command_line import read_command
 from openrlhf.config.errors import ConfigError
@@ -89,10 +90,14 @@ def parse_serve_rm(argv: Sequence[str], machine: Machine | None = None) -> tuple
     machine = machine or detect_machine(count_gpus=config.device != "cpu")
     if config.device == "cuda" and not machine.num_gpus:
         problems.append("--device cuda: torch sees no GPU on this machine; use --device cpu")
+    config = _resolved(config, machine)
+    attention = choose_attention(config.ds.attn_implementation, config.device, FLASH_PACKAGE in machine.packages)
+    problems += attention.problems
     if problems:
         raise ConfigError(problems)
+    config = config.model_copy(update={"ds": config.ds.model_copy(update={"attn_implementation": attention.kernel})})
     idle = [f"--data.disable_fast_tokenizer has no effect: {ONE_TOKENIZER}"] * config.data.disable_fast_tokenizer
-    return _resolved(config, machine), (*line.warnings, *idle)
+    return config, (*line.warnings, *attention.warnings, *idle)
 
 
 def _problems(config: ServeRmConfig) -> list[str]:

@@ -5,8 +5,6 @@ import importlib.util
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
-from openrlhf.models.errors import ModelError
-
 # sdpa and eager take packed sequences as they are: transformers builds the block mask from the position ids.
 _CPU = ("sdpa", "eager")
 
@@ -43,18 +41,3 @@ def explicit_mask(model: PreTrainedModel, allowed: torch.Tensor) -> torch.Tensor
     return torch.zeros(mask.shape, dtype=model.dtype, device=mask.device).masked_fill_(
         ~mask, torch.finfo(model.dtype).min
     )
-
-
-def check_attention(implementation: str, device: str) -> None:
-    """Refuse an implementation that cannot train on `device`.
-
-    Raises:
-        ModelError: FlashAttention without a GPU or without its package; flex attention on a CPU, where it has no
-            backward pass.
-    """
-    if device == "cpu" and implementation not in _CPU:
-        raise ModelError(
-            f"attention implementation {implementation!r} does not train on a CPU; use one of {', '.join(_CPU)}"
-        )
-    if implementation == "flash_attention_2" and importlib.util.find_spec("flash_attn") is None:
-        raise ModelError("attention implementation 'flash_attention_2' needs the package flash_attn; or use 'sdpa'")

@@ -21,7 +21,16 @@ from openrlhf.models.vision.architectures import architecture_of
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
-_LOAD_ERRORS = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError, json.JSONDecodeError)
+_LOAD_ERRORS = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    RuntimeError,
+    ImportError,  # a kernel's package
+    SafetensorError,
+    json.JSONDecodeError,
+)
 
 
 def load_config(path: str) -> PretrainedConfig:
