@@ -122,7 +122,8 @@ def read_line(argv: Sequence[str], command: type[Section], program: str) -> Line
     """Read the words after the program's name as flags of a command's config model."""
     found, stray = split(argv)
     problems = [f"{brief(without_login(word))!r} belongs to no flag; flags start with --" for word in stray]
-    found, warnings, faults = translate(found)
+    known = flags(command)
+    found, warnings, faults = translate(found, program, lambda name: _lookup(name, known)[0] is not None)
     problems += faults
     return Line(_gather(found, command, program, warnings, problems), warnings, problems)
 

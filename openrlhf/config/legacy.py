@@ -3,7 +3,8 @@
 The old names were flat (`--actor_learning_rate`); today the path of a field is its flag (`--actor.adam.lr`).
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 from openrlhf.config.check_words import brief, whole_number
 from openrlhf.config.tokens import Given
@@ -232,10 +233,16 @@ def named(paths: Sequence[str], dashes: str = "--") -> str:
     return " and ".join(f"{dashes}{path}" for path in paths)
 
 
-def _translate_one(old: Given, warnings: list[str], problems: list[str]) -> list[Given]:
+def _today(name: str) -> list[str]:
+    """The flags that take an old one's place, or that its advice names."""
+    advised = re.findall(r"--([\w.]+\w)", REMOVED.get(name, ""))
+    return [*RENAMED.get(name, ()), *(SWITCHES[name][:1] if name in SWITCHES else ()), *advised]
+
+
+def _translate_one(old: Given, program: str, warnings: list[str], problems: list[str]) -> list[Given]:
     """The new occurrences that an old one stands for, or none."""
     if old.name in REMOVED:
-        problems.append(f"{old.typed} is no flag of train_ppo_ray: {REMOVED[old.name]}")
+        problems.append(f"{old.typed} is no flag of {program}: {REMOVED[old.name]}")
         return []
     if old.name in RENAMED:
         first, *others = RENAMED[old.name]
@@ -270,8 +277,13 @@ def _max_len(prompt: Given, found: Sequence[Given], warnings: list[str], problem
     return [prompt.renamed("data.max_len", (str(total),))]
 
 
-def translate(found: Sequence[Given]) -> tuple[list[Given], list[str], list[str]]:
-    """(flags under today's names, warnings, problems). Flags that are not old pass unchanged."""
+def translate(
+    found: Sequence[Given], program: str, is_known: Callable[[str], bool]
+) -> tuple[list[Given], list[str], list[str]]:
+    """(flags under today's names, warnings, problems) of a program; `is_known` says which flags it has.
+
+    Flags that are not old pass unchanged, and so do those whose new names another program has.
+    """
     warnings: list[str] = []
     problems: list[str] = []
     new: list[Given] = []
@@ -279,8 +291,10 @@ def translate(found: Sequence[Given]) -> tuple[list[Given], list[str], list[str]
     for entry in found:
         if entry.name == "prompt_max_len":
             prompts.append(entry)
+        elif not all(is_known(name) for name in _today(entry.name)):
+            new.append(entry)
         else:
-            new += _translate_one(entry, warnings, problems)
+            new += _translate_one(entry, program, warnings, problems)
     for prompt in prompts:
         new += _max_len(prompt, new, warnings, problems)
     return new, list(dict.fromkeys(warnings)), problems

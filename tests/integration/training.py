@@ -58,12 +58,14 @@ class Inputs:
             "ckpt.output_dir": output,
         }
         flags |= {name.replace("__", "."): value for name, value in changes.items()}
-        return [
-            part
-            for name, value in flags.items()
-            if value is not None
-            for part in ([f"--{name}"] if value is True else [f"--{name}", str(value)])
-        ]
+        return [word for name, value in flags.items() if value is not None for word in (f"--{name}", *_words(value))]
+
+
+def _words(value: object) -> list[str]:
+    """What follows a flag: nothing for True, two words for a pair."""
+    if value is True:
+        return []
+    return [str(part) for part in value] if isinstance(value, tuple) else [str(value)]
 
 
 def write_inputs(folder: Path, model: Path, num_prompts: int = 8) -> Inputs:

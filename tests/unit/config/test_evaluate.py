@@ -57,6 +57,9 @@ def test_variables_and_flags_of_environments_count_here_too():
         (f"{LOCAL} --device cuda", "--device cuda: torch sees no GPU"),
         (f"{LOCAL} --vllm.dtype fp16", "--vllm.dtype fp16: not on CPU"),
         (f"{LOCAL} --eval.topp 1", "--eval.topp is no flag of evaluate; nearest: --eval.top_p"),
+        ("--dataset d.jsonl", "--dataset is no flag of evaluate; nearest: --eval.dataset"),
+        (f"{LOCAL} --pretrain m", "given twice with different values: --actor.model_name_or_path"),
+        (f"{LOCAL} --critic_pretrain m", "--critic_pretrain is no flag of evaluate; "),
         (f"{LOCAL} --device cpu --device cuda", "given twice with different values"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.legacy import ALWAYS, REMOVED, RENAMED, SWITCHES, translate
-from openrlhf.config.parse import parse_ppo
+from openrlhf.config.parse import PROGRAM, parse_ppo
 from openrlhf.config.schema import flags, values
 from openrlhf.config.tokens import split
 
@@ -62,7 +62,7 @@ def test_every_old_name_has_its_effect_and_one_warning():
 def test_the_warning_names_both(old):
     words = {"no_muon_nesterov": []}.get(old, ["7"])
     found, _ = split([f"--{old}", *words])
-    _, (line,), _ = translate(found)
+    _, (line,), _ = translate(found, PROGRAM, lambda name: True)
     assert line == f"--{old} is the old name of " + " and ".join(f"--{new}" for new in RENAMED[old])
 
 
