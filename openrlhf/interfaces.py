@@ -3,26 +3,15 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
 from openrlhf.types import (
     Completion,
     EncodedImage,
-    MicroBatch,
     Prompt,
     RewardOutcome,
     SamplingParams,
     Trajectory,
     TransferManifest,
 )
-
-
-class Stateful(Protocol):
-    """Whatever must survive a restart (DESIGN rule 8). The state holds plain Python and numpy values only."""
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 class ImageTokens(Protocol):
@@ -108,9 +97,3 @@ class WeightSender(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-class LogprobModel(Protocol):
-    """A model that scores packed sequences: returns one (N,) float32 array per micro-batch, 0 off the action mask."""
-
-    def logprobs(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]: ...

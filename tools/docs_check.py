@@ -4,7 +4,8 @@
 
 For each Markdown file: relative links lead somewhere, Python, JSON and YAML blocks parse, shell blocks are valid shell,
 make targets exist. For each shell block and example script: the commands are recorded instead of run, and every
-`openrlhf.cli` and `deepgym` command goes through the real command-line parser. Exit code 1 with one line per fault.
+`openrlhf.cli` and `deepgym` command goes through the real command-line parser, and the trainer's also through the rules
+between its flags. Exit code 1 with one line per fault.
 """
 
 import ast
@@ -25,7 +26,9 @@ import yaml
 from deepgym.cli import main as deepgym_cli
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.evaluate import parse_evaluate
+from openrlhf.config.machine import Machine
 from openrlhf.config.parse import parse_ppo
+from openrlhf.config.resolve import resolve
 from openrlhf.config.serve_math_verify import parse_serve_math_verify
 from openrlhf.config.serve_rm import parse_serve_rm
 
@@ -42,9 +45,24 @@ def parse_deepgym(argv: list[str]) -> None:
             raise ConfigError([" ".join(said.getvalue().split())]) from error
 
 
+# What a document cannot have: its reader's own files, and a run folder that is still empty.
+_THE_READERS = re.compile(r"no such (file|folder)|is missing|holds files already|holds the checkpoints")
+
+
+def resolve_ppo(argv: list[str]) -> None:
+    """ConfigError with what the trainer would refuse on a CPU, but for files of the reader's."""
+    parsed = parse_ppo(argv)
+    try:
+        resolve(parsed.config, {}, Machine(packages=frozenset({"tensorboard", "wandb"})))
+    except ConfigError as error:
+        problems = [problem for problem in error.problems if not _THE_READERS.search(problem)]
+        if problems:
+            raise ConfigError(problems) from error
+
+
 ROOT = Path(__file__).resolve().parents[1]
 PARSERS: dict[str, Callable[[list[str]], object]] = {
-    "openrlhf.cli.train_ppo_ray": parse_ppo,
+    "openrlhf.cli.train_ppo_ray": resolve_ppo,
     "openrlhf.cli.evaluate": parse_evaluate,
     "openrlhf.cli.serve_rm": parse_serve_rm,
     "openrlhf.cli.serve_math_verify": parse_serve_math_verify,

@@ -1,6 +1,6 @@
 """From what was asked to what will run: every check before any model loads, every problem reported at once.
 
-This is the only module of the project that reads environment variables of its own:
+The environment is a mapping that the command hands over. Read of it:
 
     WANDB_API_KEY   the key, if a --logger.wandb.* flag is given without one
     OPENRLHF_PATH   where relative output paths start inside a Ray job

@@ -1,4 +1,4 @@
-"""Environment variables that stand for a flag: the one table of them. `resolve` reads them, and nobody else.
+"""Environment variables that stand for a flag: the one table of them, for training and evaluation alike.
 
 A flag that is given beats its variable, with a warning where they differ. An empty variable counts as unset.
 """

@@ -8,11 +8,6 @@ import numpy as np
 import torch
 
 
-def rank_environment() -> dict[str, str]:
-    """Variables a worker's process must start with: Ray would otherwise give it one thread."""
-    return {"OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
     """One training process. `apply()` must run before deepspeed is imported: it reads the environment then."""
