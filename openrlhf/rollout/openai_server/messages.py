@@ -69,7 +69,7 @@ def _template_function(function: FunctionCall) -> dict[str, Any]:
 def _parsed(arguments: str) -> Mapping[str, Any] | None:
     try:
         value = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or nested too deeply to be read
         return None
     return value if isinstance(value, dict) else None
 
