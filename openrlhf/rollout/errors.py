@@ -14,7 +14,7 @@ class GenerationError(RuntimeError):
 
 
 class AgentError(ValueError):
-    """An agent file that cannot be used, which ends the run. One line; names the file."""
+    """An agent that cannot be used, which ends the run. One line; names its file or its class."""
 
 
 class AgentReturnError(ValueError):

@@ -21,7 +21,7 @@ from openrlhf.reward.errors import RewardError
 from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.clock import BusyClock
 from openrlhf.rollout.environments import Environments, LimitedEngine
-from openrlhf.rollout.errors import AgentReturnError, EngineDead, GenerationError
+from openrlhf.rollout.errors import AgentError, AgentReturnError, EngineDead, GenerationError
 from openrlhf.rollout.failures import FailureLog
 from openrlhf.types import (
     Prompt,
@@ -34,7 +34,7 @@ from openrlhf.types import (
     Trajectory,
 )
 
-STOPS_THE_RUN = (RewardError, EngineDead, GenerationError, EnvError)
+STOPS_THE_RUN = (RewardError, EngineDead, GenerationError, EnvError, AgentError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class RolloutGenerator:
     ) -> GroupResult:
         """Draw n samples of one prompt and score them; sample i gets its own copy of `sampling` with seeds[i].
 
-        RewardError, EngineDead and GenerationError are raised once the other samples have been cancelled.
+        RewardError, EngineDead, GenerationError and AgentError are raised once the other samples have been cancelled.
         ValueError if there is not one seed per sample.
         """
         if len(seeds) != n:

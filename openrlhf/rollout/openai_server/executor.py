@@ -17,12 +17,12 @@ from openrlhf.reward.tally import Tally
 from openrlhf.rollout.agent import AgentExecutorBase
 from openrlhf.rollout.agent_call import call_agent
 from openrlhf.rollout.agent_sampling import own_copy
-from openrlhf.rollout.errors import AgentReturnError
+from openrlhf.rollout.errors import AgentError, AgentReturnError, AgentTimeout
 from openrlhf.rollout.openai_server.server import AgentServer
 from openrlhf.rollout.openai_server.session import Session
 from openrlhf.rollout.openai_server.template import ChatTemplate
 from openrlhf.rollout.step_result import read_logs
-from openrlhf.types import RewardOutcome, SamplingParams, Trajectory
+from openrlhf.types import RewardOutcome, SamplingParams, Status, Trajectory
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,9 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
 
     Every conversation of a session becomes a segment of the sample's trajectory, with the ids and log-probabilities as
     they were sampled. The sample is truncated where its last answer ended for length or did not fit any more.
+
+    A conversation that outgrows the context is refused with OpenAI's `context_length_exceeded`. Where `run_agent`
+    raises by that, the policy has failed: reward 0, for what it sampled up to there.
     """
 
     def __init__(self, *, timeout_s: float | None = 1800.0) -> None:
@@ -74,11 +77,12 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
         llm_engine: LLMEngine,
         images: Sequence[Any] | None = None,
     ) -> Trajectory:
-        """Run one sample. What `run_agent` raises leaves it ungraded; what broke the engine ends the run."""
+        """Run one sample. What `run_agent` raises leaves it ungraded, unless its last request did not fit into the
+        context; what broke the engine ends the run."""
         server = await self._started(llm_engine, hf_tokenizer, max_length)
-        self._warn_of_a_second_template(prompt, hf_tokenizer)
+        self._warn_of_a_second_template(prompt, server.template)
         session_id = f"sample-{next(self._numbers)}"
-        session = Session(own_copy(sampling_params), max_length)
+        session = Session(own_copy(sampling_params), max_length, sample=session_id)
         server.sessions.open(session_id, session)
         name = f"{type(self).__name__}.run_agent"
         try:
@@ -94,15 +98,20 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
                 self._timeout_s,
                 name,
             )
-        except Exception:  # what the agent makes of an engine's failure hides the failure itself
+            outcome = self._outcome(raw, name)
+        except Exception as error:  # what the agent makes of an engine's failure hides the failure itself
             if session.failure is not None:
                 raise session.failure from None
-            raise
+            if not session.outgrown or isinstance(error, AgentTimeout | AgentReturnError):
+                raise
+            outcome = RewardOutcome(0.0, 0.0, Status.FAILED, f"{name} was cut short: {session.outgrown}")
         finally:
             server.sessions.close(session_id)
         if session.failure is not None:
             raise session.failure
-        outcome = RewardOutcome.ungraded("generation aborted") if session.aborted else self._outcome(raw, name)
+        self._warn_of_another_distribution(session)
+        if session.aborted:
+            outcome = RewardOutcome.ungraded("generation aborted")
         return Trajectory(session.segments(), session.truncated, outcome)
 
     async def close(self) -> None:
@@ -113,15 +122,27 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
     async def _started(self, engine: LLMEngine, tokenizer: Any, max_length: int) -> AgentServer:
         async with self._starting:
             if self._server is None:
-                server = AgentServer(engine, tokenizer, max_length)
+                try:
+                    server = AgentServer(engine, tokenizer, max_length)
+                except ValueError as error:
+                    raise AgentError(f"{type(self).__name__}: {error}") from error
                 await server.start()
                 logger.info("OpenAI-style server of %s at %s", type(self).__name__, server.address)
                 self._server = server
         return self._server
 
-    def _warn_of_a_second_template(self, prompt: str, tokenizer: Any) -> None:
+    def _warn_of_another_distribution(self, session: Session) -> None:
+        if session.other_distribution:
+            self._tally.warn_once(
+                "distribution",
+                f"{type(self).__name__} asked for {session.other_distribution}: in training, the log-probabilities of "
+                "such answers belong to another distribution than the trainer computes with --rollout.temperature, "
+                "and at temperature 0 all samples of a prompt are alike, with nothing to learn from; leave both out",
+            )
+
+    def _warn_of_a_second_template(self, prompt: str, template: ChatTemplate) -> None:
         if self._opening is None:
-            self._opening = ChatTemplate(tokenizer).opening()
+            self._opening = template.opening()
         if self._opening and prompt.rstrip().endswith(self._opening):
             self._tally.warn_once(
                 "template",

@@ -41,9 +41,12 @@ class Message(BaseModel):
             return "".join(str(part.get("text", "")) for part in self.content)
         return self.content or ""
 
-    def for_template(self) -> dict[str, Any]:
-        """The dict that chat templates read: arguments of tool calls as objects."""
-        shown: dict[str, Any] = {"role": "system" if self.role == "developer" else self.role, "content": self.text}
+    def for_template(self, parts: bool = False) -> dict[str, Any]:
+        """The dict that chat templates read: arguments of tool calls as objects, content as a string or as `parts`."""
+        content: Any = self.text
+        if parts:
+            content = [{"type": "text", "text": content}] if content else []
+        shown: dict[str, Any] = {"role": "system" if self.role == "developer" else self.role, "content": content}
         if self.tool_calls:
             shown["tool_calls"] = [
                 {"type": "function", "id": call.id, "function": _template_function(call.function)}

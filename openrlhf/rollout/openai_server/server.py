@@ -4,11 +4,12 @@ GET  /health
 GET  /v1/models
 POST /tokenize
 POST /v1/chat/completions          the session is the body's `session_id`, or none is kept
-POST /sessions/ID/v1/chat/completions     the session is in the address, for clients that cannot add a field
+POST /sessions/ID/v1/chat/completions     an open session is in the address, for clients that cannot add a field
 """
 
 import json
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +19,12 @@ from pydantic import ValidationError
 from openrlhf.env.episode.seeds import turn_seed
 from openrlhf.interfaces import LLMEngine
 from openrlhf.rollout.agent_sampling import own_copy
-from openrlhf.rollout.openai_server.session import Session, Sessions
+from openrlhf.rollout.openai_server.messages import ToolCall
+from openrlhf.rollout.openai_server.session import Session, SessionClosed, Sessions
 from openrlhf.rollout.openai_server.template import ChatTemplate
 from openrlhf.rollout.openai_server.tool_calls import one_call_of, split_tool_calls
 from openrlhf.rollout.openai_server.wire import ChatRequest, Reply, TokenizeRequest, tools_key
+from openrlhf.rollout.seeds import named_seed
 from openrlhf.types import Completion, SamplingParams
 
 HOST = "127.0.0.1"
@@ -34,9 +37,10 @@ class AgentServer:
     def __init__(
         self, engine: LLMEngine, tokenizer: Any, max_length: int, model: str = "policy", idle_s: float = 3600.0
     ) -> None:
+        """ValueError for a tokenizer without a chat template that can be used."""
         self.sessions = Sessions(idle_s)
+        self.template = ChatTemplate(tokenizer)
         self._engine = engine
-        self._tokenizer = tokenizer
         self._max_length = max_length
         self._model = model
         self._runner: web.AppRunner | None = None
@@ -77,7 +81,7 @@ class AgentServer:
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         asked = TokenizeRequest.model_validate(await _json(request))
-        template = ChatTemplate(self._tokenizer, asked.tools or ())
+        template = self.template.with_tools(asked.tools or ())
         text = asked.prompt
         if asked.messages is not None:
             text = template.render(asked.messages, open_answer=asked.add_generation_prompt)
@@ -86,8 +90,7 @@ class AgentServer:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         asked = ChatRequest.model_validate(await _json(request))
-        session_id = request.match_info.get("session_id") or asked.session_id
-        session = self._new_session() if session_id is None else self.sessions.use(session_id, self._new_session)
+        session = self._session(request.match_info.get("session_id"), asked.session_id)
         async with session.lock:
             reply = await self._answer(session, asked)
         if not asked.stream:
@@ -99,19 +102,27 @@ class AgentServer:
         await response.write_eof()
         return response
 
+    def _session(self, addressed: str | None, named: str | None) -> Session:
+        """A session in the address must be open; one that the body names is made where it is missing."""
+        if addressed is not None:
+            return self.sessions.use(addressed)
+        return self._new_session() if named is None else self.sessions.use(named, self._new_session)
+
     def _new_session(self) -> Session:
         return Session(SamplingParams(), self._max_length)
 
     async def _answer(self, session: Session, asked: ChatRequest) -> Reply:
-        """Sample one answer; the session changes only where there is one."""
-        template = ChatTemplate(self._tokenizer, asked.offered_tools)
+        """Sample one answer; the conversations of the session change only where there is one."""
+        if session.closed:
+            raise SessionClosed("the session was closed while this request waited: its sample is finished")
+        session.outgrown = ""
+        template = self.template.with_tools(asked.offered_tools)
         trace, added = session.trace_for(template, asked.messages, tools_key(asked.offered_tools))
         ids = [*trace.tokens.ids, *added]
         if len(ids) >= session.max_length:
             session.truncated = True
-            raise _Refused(
-                f"the conversation has {len(ids)} tokens, the context {session.max_length}", "context_length_exceeded"
-            )
+            session.outgrown = f"the conversation has {len(ids)} tokens, the context {session.max_length}"
+            raise _Refused(session.outgrown, "context_length_exceeded")
         sampling = _sampling(session, asked, session.max_length - len(ids))
         try:
             completion = await self._engine.generate(ids, sampling)
@@ -120,10 +131,11 @@ class AgentServer:
         except Exception as error:  # ends the run, whatever the agent makes of the status that it gets
             session.failure = error
             raise
-        session.commit(trace, asked.messages, added)
         reply = self._reply(template, asked, ids, completion, sampling)
+        session.commit(trace, asked.messages, added)
         trace.answer(completion, reply.message())
         session.num_answers += 1
+        session.other_distribution = session.other_distribution or _other_distribution(session.sampling, sampling)
         session.truncated = completion.finish_reason == "length"
         session.aborted = session.aborted or completion.finish_reason == "aborted"
         return reply
@@ -138,10 +150,10 @@ class AgentServer:
     ) -> Reply:
         sampled = completion.token_ids.tolist()
         shown = sampled[:-1] if sampled[-1:] and sampled[-1] in sampling.stop_token_ids else sampled
-        text = template.text(shown, special=False)
-        # The engine ends at the first stop string, which may stand in the middle of the last token.
-        text = text[: min((text.index(stop) for stop in sampling.stop if stop in text), default=len(text))]
-        content, calls = split_tool_calls(text) if asked.offered_tools else (text, [])
+        content, calls = _before_stop(template.text(shown, special=False), sampling.stop), list[ToolCall]()
+        if asked.offered_tools:  # some tokenizers mark <tool_call> as a special token, which text leaves out
+            rest, calls = split_tool_calls(_before_stop(template.text(shown, special=True), sampling.stop))
+            content = template.without_special(rest).rstrip() if calls else content
         return Reply(
             id=f"chatcmpl-{uuid.uuid4().hex[:24]}",
             model=asked.model or self._model,
@@ -168,8 +180,33 @@ def _sampling(session: Session, asked: ChatRequest, room: int) -> SamplingParams
         stop=asked.stops or base.stop,
         stop_token_ids=tuple(asked.stop_token_ids or base.stop_token_ids),
         structured_outputs=_structure(asked) or base.structured_outputs,
-        seed=turn_seed(base.seed, session.num_answers) if asked.seed is None else asked.seed,
+        seed=_seed(session, asked.seed),
     )
+
+
+def _seed(session: Session, asked: int | None) -> int | None:
+    """The seed of this answer. One that the request names is the same in all samples of a prompt, so it is mixed with
+    what tells the sample apart, and, as the sample's own, with the number of the answer."""
+    own = session.sampling.seed
+    if asked is None:
+        return turn_seed(own, session.num_answers)
+    if not session.sample:
+        return asked
+    return named_seed(session.sample if own is None else own, asked, session.num_answers)
+
+
+def _other_distribution(own: SamplingParams, asked: SamplingParams) -> str:
+    """How the request samples from another distribution than the sample's own; empty: it does not.
+
+    A form that binds an answer is not meant: whoever asks for it knows that.
+    """
+    pairs = (("temperature", own.temperature, asked.temperature), ("top_p", own.top_p, asked.top_p))
+    return " and ".join(f"{name} {theirs:g} instead of {ours:g}" for name, ours, theirs in pairs if theirs != ours)
+
+
+def _before_stop(text: str, stops: Sequence[str]) -> str:
+    """The engine ends at the first stop string, which may stand in the middle of the last token."""
+    return text[: min((text.index(stop) for stop in stops if stop in text), default=len(text))]
 
 
 def _structure(asked: ChatRequest) -> dict[str, Any] | None:
@@ -191,13 +228,13 @@ class _Refused(ValueError):
 async def _json(request: web.Request) -> Any:
     try:
         return await request.json()
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"the body is no JSON: {error}") from error
 
 
 @web.middleware
 async def _json_errors(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Errors in OpenAI's form: the caller's with status 400, the engine's with 503."""
+    """Errors in OpenAI's form: the caller's with status 400 or 404, the engine's with 503."""
     try:
         return await handler(request)
     except web.HTTPException:
@@ -206,6 +243,8 @@ async def _json_errors(request: web.Request, handler: Any) -> web.StreamResponse
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         return _error(400, f"{where}: {first['msg']}" if where else str(first["msg"]), "invalid_request_error")
+    except SessionClosed as error:
+        return _error(404, str(error), "session_not_found")
     except ValueError as error:
         return _error(400, str(error), error.code if isinstance(error, _Refused) else "invalid_request_error")
     except Exception as error:  # what the engine raised: EngineDead, GenerationError, or what it did not foresee
@@ -213,5 +252,5 @@ async def _json_errors(request: web.Request, handler: Any) -> web.StreamResponse
 
 
 def _error(status: int, message: str, code: str) -> web.Response:
-    kind = "invalid_request_error" if status == 400 else "server_error"
+    kind = "invalid_request_error" if status < 500 else "server_error"
     return web.json_response({"error": {"message": message, "type": kind, "code": code, "param": None}}, status=status)

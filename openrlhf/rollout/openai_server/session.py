@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,12 @@ from openrlhf.rollout.openai_server.template import ChatTemplate
 from openrlhf.rollout.openai_server.trace import Trace, find_continued
 from openrlhf.types import SamplingParams, Segment
 
+_REMEMBERED = 10_000  # ids of closed sessions; what still asks for an older one has long been given up
+
+
+class SessionClosed(LookupError):
+    """A request for a session whose sample is finished, or that nobody opened. One line; names the id."""
+
 
 @dataclass(slots=True)
 class Session:
@@ -17,10 +24,14 @@ class Session:
 
     sampling: SamplingParams
     max_length: int
+    sample: str = ""  # tells it apart from the other samples of its prompt; empty: of no sample
     traces: list[Trace] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    truncated: bool = False  # whether the last answer ended for length
+    truncated: bool = False  # whether the last answer ended for length, or the last request did not fit
+    outgrown: str = ""  # why the last request was refused, where that was for its length
+    other_distribution: str = ""  # what a request asked for that the trainer's log-probabilities know nothing of
     aborted: bool = False
+    closed: bool = False
     failure: Exception | None = None  # of the engine: the run must hear of it
     num_answers: int = 0
     used: float = 0.0
@@ -51,6 +62,7 @@ class Sessions:
         self._now = now
         self._sessions: dict[str, Session] = {}
         self._kept: set[str] = set()
+        self._closed: deque[str] = deque(maxlen=_REMEMBERED)
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -62,18 +74,31 @@ class Sessions:
         self._kept.add(session_id)
         self._sessions[session_id] = session
 
-    def use(self, session_id: str, make: Callable[[], Session]) -> Session:
-        """The session of a request, made where there is none yet."""
+    def use(self, session_id: str, make: Callable[[], Session] | None = None) -> Session:
+        """The session of a request; where there is none yet, `make` makes it.
+
+        SessionClosed where it has been closed, and where there is none and nothing makes one: a straggler of a finished
+        sample would be sampled for nobody.
+        """
         self._expire()
         if session_id not in self._sessions:
+            if make is None or session_id in self._closed:
+                raise SessionClosed(
+                    f"session {session_id!r} is not open: its sample is finished, or there never was one; ask at the "
+                    "base_url that run_agent is given, and only until it returns"
+                )
             self._sessions[session_id] = make()
         session = self._sessions[session_id]
         session.used = self._now()
         return session
 
     def close(self, session_id: str) -> None:
-        self._sessions.pop(session_id, None)
+        """The session answers no further request, also none that waits in it."""
+        session = self._sessions.pop(session_id, None)
         self._kept.discard(session_id)
+        if session is not None:
+            session.closed = True
+            self._closed.append(session_id)
 
     def _expire(self) -> None:
         limit = self._now() - self._idle_s

@@ -4,9 +4,10 @@ import asyncio
 import logging
 from pathlib import Path
 
+import openai
 import pytest
 
-from openrlhf.rollout.errors import AgentReturnError, AgentTimeout, EngineDead
+from openrlhf.rollout.errors import AgentError, AgentReturnError, AgentTimeout, EngineDead
 from openrlhf.rollout.openai_server.executor import OpenAIServerAgentExecutor
 from openrlhf.rollout.user_agent import load_agent
 from openrlhf.types import SamplingParams, Status
@@ -74,6 +75,102 @@ async def test_training_and_evaluation_parameters_do_not_meet():
 async def test_the_last_answers_end_decides_truncation():
     engine = ScriptedEngine(lambda call: completion("L", eos=False, finish_reason="length"))
     assert (await run(Asking(), engine)).truncated
+
+
+class Talking(OpenAIServerAgentExecutor):
+    """Asks again and again, as an agent does that keeps a history."""
+
+    catches = False
+
+    async def run_agent(self, *, prompt, label, base_url, session_id, images=None, **kwargs):
+        messages = [{"role": "user", "content": prompt}]
+        async with quick_client(base_url) as client:
+            for _ in range(9):
+                try:
+                    answer = await client.chat.completions.create(model="policy", messages=messages, **self.options())
+                except openai.BadRequestError:
+                    if self.catches:
+                        return {"reward": 0.5}
+                    raise
+                text = answer.choices[0].message.content
+                messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "go on"}]
+        raise KeyError("no end")
+
+    def options(self):
+        return {}
+
+
+async def test_a_conversation_that_outgrows_the_context_is_a_failure_of_the_policy():
+    engine = ScriptedEngine(lambda call: completion("more"))
+    trajectory = await run(Talking(), engine, max_length=100)
+    outcome = trajectory.outcome
+    assert (outcome.status, outcome.reward, trajectory.truncated) == (Status.FAILED, 0.0, True)
+    assert outcome.reason.startswith("Talking.run_agent was cut short: the conversation has 1")
+    assert outcome.reason.endswith(" tokens, the context 100")
+    (segment,) = trajectory.segments
+    assert len(segment.turns) == len(engine.calls) > 1
+    catching = Talking()
+    catching.catches = True
+    trajectory = await run(catching, engine, max_length=100)
+    assert (trajectory.outcome.reward, trajectory.truncated) == (0.5, True)
+
+
+async def test_what_an_agent_raises_for_another_reason_stays_without_a_verdict():
+    class Answered(Talking):
+        def options(self):
+            return {"n": 2} if self.refuse else {}
+
+    for refuse, raised in ((True, openai.BadRequestError), (False, KeyError)):
+        executor = Answered()
+        executor.refuse = refuse
+        with pytest.raises(raised):
+            await run(executor, ScriptedEngine(lambda call: completion("m")), max_length=2000)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"temperature": 0}, "temperature 0 instead of 0.8"),
+        ({"top_p": 0.5}, "top_p 0.5 instead of 1:"),
+        ({"temperature": 0.8, "top_p": 1}, None),
+        ({}, None),
+    ],
+)
+async def test_another_distribution_than_the_trainers_is_said_once(options, said, caplog):
+    class Own(Talking):
+        def options(self):
+            return options
+
+    with caplog.at_level(logging.WARNING):
+        sampling = SamplingParams(temperature=0.8, max_tokens=8)
+        await run(Own(), ScriptedEngine(lambda call: completion("more")), max_length=90, sampling=sampling)
+    found = [record.message for record in caplog.records if "Own asked for" in record.message]
+    assert len(found) == (said is not None)
+    assert said is None or said in found[0]
+
+
+async def test_one_seed_of_the_agents_is_another_one_in_every_sample():
+    class Seeded(Talking):
+        def options(self):
+            return {"seed": 42}
+
+    for own in (None, 7):
+        engine, executor = ScriptedEngine(lambda call: completion("more")), Seeded()
+        params = [SamplingParams(max_tokens=8, seed=None if own is None else own + number) for number in range(3)]
+        await asyncio.gather(
+            *(play(executor, engine, sampling=p, max_length=60, tokenizer=ChatTokenizer()) for p in params)
+        )
+        await executor.close()
+        assert len({call.sampling.seed for call in engine.calls}) == len(engine.calls) > 3
+        assert None not in {call.sampling.seed for call in engine.calls}
+
+
+async def test_a_model_without_a_template_that_can_be_used_ends_the_run():
+    class Plain(ChatTokenizer):
+        chat_template = None
+
+    with pytest.raises(AgentError, match="Asking: the model has no chat template"):
+        await within(30, play(Asking(), ScriptedEngine(lambda call: completion("L")), tokenizer=Plain()))
 
 
 @pytest.mark.parametrize("result", [None, {}, {"score": 1}, {"reward": "1"}, {"reward": 1, "scores": [1, 2]}])

@@ -1,13 +1,15 @@
 """The wire, as the official `openai` client and a plain HTTP client see it."""
 
+import asyncio
 import json
+import re
 
 import aiohttp
 import openai
 import pytest
 
 from openrlhf.rollout.errors import EngineDead
-from tests.agent_fakes import quick_client
+from tests.agent_fakes import ChatTokenizer, quick_client
 from tests.fakes import completion
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -36,7 +38,8 @@ async def test_parameters_reach_the_engine_over_the_sessions_own(talk):
     first, second, third = (call.sampling for call in t.engine.calls)
     assert (first.temperature, first.top_p, first.max_tokens, first.stop, first.seed) == (0.7, 1.0, 50, (), None)
     assert (second.temperature, second.top_p, second.max_tokens) == (0, 0.5, 3)
-    assert (second.stop, second.seed) == (("END",), 9)
+    assert second.stop == ("END",)
+    assert second.seed == 9  # a session of no sample: nothing to mix it with
     assert third.max_tokens == 400 - len(t.engine.calls[2].prompt_token_ids)
     assert third.stop == ("END",)
     assert (t.session.sampling.temperature, t.session.sampling.max_tokens) == (0.7, 50)
@@ -254,6 +257,67 @@ async def test_the_other_endpoints(talk):
             )
         async with http.post(f"{t.server.address}/v1/chat/completions", data=b"{") as response:
             assert response.status == 400
+
+
+async def test_a_finished_samples_address_serves_nobody(talk):
+    async with talk(lambda call: completion("hi")) as t:
+        await t.say(HELLO)
+        t.server.sessions.close("s")
+        for base_url in (t.server.base_url("s"), t.server.base_url("never")):
+            async with quick_client(base_url) as client:
+                with pytest.raises(openai.NotFoundError, match="is not open") as refusal:
+                    await client.chat.completions.create(model="policy", messages=HELLO)
+        assert refusal.value.code == "session_not_found"
+        async with quick_client(f"{t.server.address}/v1") as client:
+            with pytest.raises(openai.NotFoundError, match="session 's' is not open"):
+                await client.chat.completions.create(model="policy", messages=HELLO, extra_body={"session_id": "s"})
+            await client.chat.completions.create(model="policy", messages=HELLO, extra_body={"session_id": "new"})
+    assert len(t.engine.calls) == 2
+
+
+async def test_a_request_that_waits_in_a_session_that_closes_is_not_sampled(talk):
+    async with talk(lambda call: completion("hi")) as t:
+        async with t.session.lock:
+            waiting = asyncio.create_task(t.say(HELLO))
+            while not t.session.used:  # noqa: ASYNC110  (it waits for the server, which has no event for it)
+                await asyncio.sleep(0.01)
+            t.server.sessions.close("s")
+        with pytest.raises(openai.NotFoundError):
+            await waiting
+    assert t.engine.calls == []
+
+
+async def test_calls_are_seen_where_their_tags_are_special_tokens(talk):
+    class Tagging(ChatTokenizer):
+        """`<tool_call>` and its end are special tokens, each of one id."""
+
+        all_special_tokens = (*ChatTokenizer.all_special_tokens, "<tool_call>", "</tool_call>")
+
+        def decode(self, token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=None):
+            text = super().decode(token_ids, skip_special_tokens)
+            return re.sub("</?tool_call>", "", text) if skip_special_tokens else text
+
+    said = iter([f"I add.<bos> {CALL}", f"I say {CALL[:-13]}"])
+    async with talk(lambda call: completion(next(said)), tokenizer=Tagging()) as t:
+        answer = await t.say(HELLO, tools=[ADD])
+        broken = await t.say(HELLO, tools=[ADD])
+    message = answer.choices[0].message
+    assert [call.function.name for call in message.tool_calls] == ["add"]
+    assert message.content == "I add."
+    assert broken.choices[0].message.content.startswith('I say {"name": "add"')
+    assert broken.choices[0].message.tool_calls is None
+
+
+async def test_an_answer_whose_json_is_too_deep_is_text_and_nothing_is_lost(talk):
+    deep = '<tool_call>{"name": "add", "arguments": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}}</tool_call>"
+    async with talk(lambda call: completion(deep), max_length=300_000) as t:
+        answer = await t.say(HELLO, tools=[ADD])
+        follow = [*HELLO, {"role": "assistant", "content": deep}, {"role": "user", "content": "go on"}]
+        await t.say(follow, tools=[ADD])
+    assert answer.choices[0].message.content == deep
+    assert t.session.failure is None
+    (segment,) = t.session.segments()
+    assert len(segment.turns) == 2
 
 
 async def test_without_a_session_nothing_is_kept(talk):
