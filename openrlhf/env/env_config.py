@@ -10,7 +10,9 @@ The engine that it is given keeps `--env.max_generations`, and raises TimeoutErr
 `--env.request_timeout`.
 
 An executor that returns a trajectory without an outcome leaves the verdict to the task's reward (`reward_config.py`),
-and tells it what it counted in `Trajectory.facts`. An exception in it leaves that sample without a verdict.
+and tells it what it counted in `Trajectory.facts`. One that always gives an outcome of its own stands in
+`GRADES_ITSELF` too: its rows then need neither a task nor a source of rewards. An exception in it leaves that sample
+without a verdict.
 
 Functions of the older form, `(url, headers, idx, request, tokenizer, use_reward)`, may stand here too (`legacy.py`).
 """
@@ -30,6 +32,8 @@ ENV_GENERATE_CONFIG: dict[str, MakeExecutor | Callable[..., Any]] = {
     "math_tir_generate": math_tir,
     "math_tir_async": math_tir,
 }
+
+GRADES_ITSELF: set[str] = set()
 
 
 def check_environment(name: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.data.prompts import PromptSet
 from openrlhf.env.check import check_prompts
+from openrlhf.env.env_config import GRADES_ITSELF
 from openrlhf.env.filter_config import EXP_FILTER, FILTER_FN_CONFIG
 from openrlhf.env.label import read_label
 from openrlhf.env.reward_config import REWARD_CONFIG
@@ -48,13 +49,10 @@ def check_tasks(config: PPOConfig, prompts: PromptSet, eval_prompts: PromptSet |
     everything = [*prompts, *(eval_prompts or ())]
     check_prompts(prompts)
     check_prompts(eval_prompts or ())
-    nobodys = sum(prompt.task is None and prompt.env_func is None for prompt in everything)
-    if nobodys and not has_source(config):
-        raise RewardError(
-            "--reward.remote_url is missing: a Python file with reward_func, or an http address; "
-            f"{nobodys} of {len(everything)} prompts name no task (docs/tasks.md) that would grade them"
-        )
-    if has_source(config) and all(prompt.task is not None for prompt in everything):
+    _refuse_nobodys(config, everything)
+    if config.train.agent_func_path is not None:
+        _warn_about_agent(everything)
+    elif has_source(config) and all(prompt.task is not None for prompt in everything):
         logger.warning("%s gives no rewards: every prompt names a task, which grades it", _source(config))
     _warn_about_filters(config, everything)
 
@@ -68,6 +66,42 @@ def _source(config: PPOConfig) -> str:
     if config.train.agent_func_path is not None:
         return "--train.agent_func_path"
     return "--reward.model_name_or_path" if config.reward.models else "--reward.remote_url"
+
+
+def _refuse_nobodys(config: PPOConfig, prompts: Sequence[Prompt]) -> None:
+    """An agent grades the episodes that it runs, and none of an environment's; a source of rewards grades all."""
+    agent = config.train.agent_func_path is not None
+    if config.reward.is_given and not agent:
+        return
+    taskless = [prompt for prompt in prompts if prompt.task is None and prompt.env_func not in GRADES_ITSELF]
+    alone = sum(prompt.env_func is None for prompt in taskless)
+    if alone and not agent:
+        raise RewardError(
+            "--reward.remote_url is missing: a Python file with reward_func, or an http address; "
+            f"{alone} of {len(prompts)} prompts name no task (docs/tasks.md) that would grade them"
+        )
+    inside = [prompt.env_func for prompt in taskless if prompt.env_func is not None]
+    if inside:
+        raise RewardError(
+            f"{len(inside)} of {len(prompts)} prompts name the environment {', '.join(sorted(set(inside)))}, which "
+            f'does not grade its episodes, and no task that would; give their labels one ("task": "math_tir"; known: '
+            f"{', '.join(sorted(REWARD_CONFIG))})" + ("" if agent else ", or give --reward.remote_url")
+        )
+
+
+def _warn_about_agent(prompts: Sequence[Prompt]) -> None:
+    """An agent's own outcome goes before the task of a row (docs/tasks.md)."""
+    run = [prompt for prompt in prompts if prompt.env_func is None]
+    named = sum(prompt.task is not None for prompt in run)
+    if not run:
+        logger.warning("--train.agent_func_path runs no episode: every prompt names an environment")
+    elif named:
+        logger.warning(
+            "%d of %d prompts that --train.agent_func_path runs name a task, which grades them only where the agent "
+            "gives no outcome of its own",
+            named,
+            len(run),
+        )
 
 
 def _settled(prompt: Prompt) -> Prompt:

@@ -75,7 +75,7 @@ class RolloutGenerator:
         engine at most `max_generations` things at the same time, and get a TimeoutError where one of them takes longer
         than `generation_timeout` seconds.
 
-        `tasks` grades the samples of prompts that name a task, wherever the executor gives no outcome.
+        `tasks` grades the samples of prompts that name a task; an outcome that the executor gives goes before it.
 
         `tolerate_failures`: an exception in the executor leaves its sample ungraded instead of ending the run; meant
         for agents of users. Errors of the reward source and of the engine end the run either way.
@@ -192,8 +192,11 @@ class RolloutGenerator:
                 limit = sampling.max_tokens or self._max_length
                 return await self._tasks.score(prompt, trajectory, response, limit)
         if self._reward is None:
-            name = type(self._executor).__name__
-            raise RewardError(f"{name} returned a trajectory without an outcome, and this run has no reward source")
+            name = type(self._executor).__name__ if prompt.env_func is None else f"environment {prompt.env_func}"
+            raise RewardError(
+                f"{name} returned a trajectory without an outcome, its prompt names no task (docs/tasks.md), and this "
+                "run has no reward source"
+            )
         query = self._text(trajectory.segments[-1], 0) if trajectory.segments else ""
         with self._scoring.running():
             return await self._reward.score(query, prompt, response)

@@ -9,6 +9,7 @@ from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import nest
 from openrlhf.data.prompts import PromptSet
 from openrlhf.env.errors import EnvError
+from openrlhf.pipeline import tasks
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
 from openrlhf.reward.errors import RewardError
 from openrlhf.types import Prompt
@@ -68,3 +69,34 @@ def test_filters_that_no_prompt_has_are_said_to_be_idle(caplog):
     with caplog.at_level(logging.WARNING):
         check_tasks(config(flags), prompts(("7", None)), None)
     assert "--algo.bad_examples.filter_enable has no effect: no prompt names a task with filters" in caplog.text
+
+
+AGENT = {"train.agent_func_path": "agent.py"}
+
+
+def inside(label: str, task: str | None, env_func: str | None = "math_tir_async") -> PromptSet:
+    return PromptSet([Prompt(0, "prompt", label, task=task, env_func=env_func)])
+
+
+@pytest.mark.parametrize("flags", [{}, AGENT])
+def test_an_environments_rows_without_anything_that_grades_them_are_refused_by_its_name(flags, monkeypatch):
+    with pytest.raises(RewardError, match=r"1 of 1 prompts name the environment math_tir_async, .* no task that would"):
+        check_tasks(config(flags), inside(OBJECT, None), None)
+    check_tasks(config(flags), inside(OBJECT, "math_tir"), None)
+    check_tasks(config(SOURCE), inside(OBJECT, None), None)
+    monkeypatch.setattr(tasks, "GRADES_ITSELF", {"math_tir_async"})
+    check_tasks(config(flags), inside(OBJECT, None), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (inside(OBJECT, "math", None), "1 of 1 prompts that --train.agent_func_path runs name a task, which grades"),
+        (inside("7", None, None), None),
+        (inside(OBJECT, "math_tir"), "--train.agent_func_path runs no episode: every prompt names an environment"),
+    ],
+)
+def test_what_an_agents_own_outcome_does_to_tasks_is_said(given, said, caplog):
+    with caplog.at_level(logging.WARNING):
+        check_tasks(config(AGENT), given, None)
+    assert (said in caplog.text) if said else not caplog.records

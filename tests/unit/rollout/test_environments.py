@@ -8,6 +8,7 @@ import pytest
 
 from openrlhf.config.env import EnvConfig
 from openrlhf.env.task_rewards import TaskRewards
+from openrlhf.reward.errors import RewardError
 from openrlhf.rollout.environments import Environments, LimitedEngine
 from openrlhf.rollout.generator import RolloutGenerator
 from openrlhf.rollout.single_turn import SingleTurnExecutor
@@ -180,3 +181,24 @@ async def test_knights_and_knaves_are_graded_by_the_name_in_their_label():
     right, half = await run(generator, prompt) + await run(generator, prompt)
     assert (right.outcome.reward, right.outcome.score) == (2.0, 1.0)  # 1 for the form, 2 of 2 roles
     assert (half.outcome.reward, half.outcome.score) == (1.5, 0.5)
+
+
+async def test_a_row_that_nothing_grades_is_an_error_with_its_environments_name():
+    environments = Environments(lambda name: Counting())
+    engine = ScriptedEngine(lambda call: completion("x"))
+    alone = RolloutGenerator(engine, SingleTurnExecutor(), None, FakeTokenizer(), 50, environments=environments)
+    with pytest.raises(RewardError, match="environment there returned a trajectory without an outcome, its prompt nam"):
+        await run(alone, THERE)
+
+
+async def test_an_outcome_of_the_episode_goes_before_the_task():
+    class Judging(SingleTurnExecutor):
+        async def execute(self, *args, **kwargs) -> Trajectory:
+            trajectory = await super().execute(*args, **kwargs)
+            return Trajectory(trajectory.segments, trajectory.truncated, RewardOutcome(0.25, 0.5))
+
+    rewards = TaskRewards(EnvConfig(), FakeTokenizer(), tools(1.0))
+    engine = ScriptedEngine(lambda call: completion("x"))
+    runner = RolloutGenerator(engine, Judging(), None, FakeTokenizer(), 50, tasks=rewards)
+    (rollout,) = await run(runner, Prompt(1, "ab", "42", task="math"))
+    assert rollout.outcome == RewardOutcome(0.25, 0.5)
