@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 FinishReason = Literal["stop", "length", "aborted"]
+RUNNER_DOWN = "runner_down"  # a fact of a trajectory: 1 where a tool that the policy asked for was out of order, else 0
 
 
 def _require_same_length(owner: str, **arrays: np.ndarray | None) -> int:

@@ -3,6 +3,7 @@
 ended well      what it printed
 ended badly     its traceback, without file names and marks
 did not end     a word for it: TimeLimitExceeded, ...
+was not run     RunTime ERROR: nothing could be found to run it
 """
 
 import re
@@ -14,10 +15,11 @@ _MARKS = re.compile(r"^[ \t]*[~^]+[ \t]*\n?", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class CodeResult:
-    """`error`: the program, or what should have run it, failed."""
+    """`error`: the program, or what should have run it, failed. `down`: why it was not run; empty: it was."""
 
     text: str
     error: bool
+    down: str = ""
 
 
 def finished(stdout: str, stderr: str, success: bool) -> CodeResult:
@@ -25,3 +27,8 @@ def finished(stdout: str, stderr: str, success: bool) -> CodeResult:
     if success:
         return CodeResult(stdout.rstrip("\n"), error=False)
     return CodeResult(_MARKS.sub("", _FILE.sub("", stderr)).rstrip("\n"), error=True)
+
+
+def not_run(reason: str) -> CodeResult:
+    """The result of a program that nothing could run, which is no fault of its own."""
+    return CodeResult("RunTime ERROR", error=True, down=reason)

@@ -9,13 +9,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from openrlhf.config.env import EnvConfig
-from openrlhf.env.code_result import CodeResult
+from openrlhf.env.code_result import CodeResult, not_run
 from openrlhf.env.code_runner import CodeRunner, RunnerDown, SandboxRunner
 from openrlhf.env.code_server import ServerRunner
 
 logger = logging.getLogger(__name__)
 MAX_PAUSE_S = 300.0
-DOWN = CodeResult("RunTime ERROR", error=True)
 
 
 class CodeTool:
@@ -41,7 +40,7 @@ class CodeTool:
     async def run(self, code: str, earlier: Sequence[str] = ()) -> CodeResult:
         """Run a program; `earlier`: programs of the same episode that had no error, see `env.code.merge_rounds`.
 
-        Where no try reaches a runner the result is the error "RunTime ERROR": the policy goes on without its tool.
+        Where no try reaches a runner the result says so (`CodeResult.down`): the episode cannot be graded then.
         """
         program = "\n".join([*earlier, code]) if self._merge else code
         async with self._places:
@@ -55,7 +54,7 @@ class CodeTool:
         self._down += 1
         if self._down == 1:
             logger.warning("a code block could not be run: %s (further ones are only counted)", reason)
-        return DOWN
+        return not_run(reason)
 
     async def close(self) -> None:
         await self._runner.close()

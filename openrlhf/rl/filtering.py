@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from openrlhf.rl.metrics import MetricSum
-from openrlhf.types import RewardOutcome, Rollout, RolloutGroup, Status
+from openrlhf.types import RUNNER_DOWN, RewardOutcome, Rollout, RolloutGroup, Status
 
 UngradedPolicy = Literal["drop_sample", "drop_group", "zero", "abort"]
 
@@ -46,7 +46,8 @@ def apply_ungraded_policy(groups: Sequence[RolloutGroup], policy: UngradedPolicy
     score 0. abort: UngradedAbort. Samples without a sampled token leave, whatever the policy. `grouped` says that the
     estimator compares samples of a prompt: a group left with fewer than two samples then leaves too, as does an empty
     one always.
-    Metrics: rollout/ungraded_rate and rollout/no_token_rate over samples, rollout/dropped_group_rate over groups.
+    Metrics: rollout/ungraded_rate, rollout/no_token_rate and rollout/runner_down_rate over samples,
+    rollout/dropped_group_rate over groups.
     """
     kept: list[RolloutGroup] = []
     dropped: list[Dropped] = []
@@ -80,8 +81,8 @@ def apply_dynamic_filter(
 
     Samples without a sampled token leave before the mean is taken; `grouped` as for `apply_ungraded_policy`, in whose
     place this is called with dynamic filtering on.
-    Metrics: rollout/dynamic_filtering_pass_rate, groups kept over groups seen, rollout/ungraded_rate and
-    rollout/no_token_rate over samples.
+    Metrics: rollout/dynamic_filtering_pass_rate, groups kept over groups seen, rollout/ungraded_rate,
+    rollout/no_token_rate and rollout/runner_down_rate over samples.
     """
     kept: list[RolloutGroup] = []
     dropped: list[Dropped] = []
@@ -141,8 +142,11 @@ def _with_zero(rollout: Rollout) -> Rollout:
 
 
 def _sample_rates(groups: Sequence[RolloutGroup]) -> dict[str, MetricSum]:
+    """Over all samples; of those with tools in their episode, how many found one out of order."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]
+    down = [logs[RUNNER_DOWN] for rollout in rollouts if RUNNER_DOWN in (logs := rollout.outcome.extra_logs)]
     return {
+        "rollout/runner_down_rate": MetricSum(sum(down), len(down)),
         "rollout/ungraded_rate": MetricSum(sum(map(_is_ungraded, rollouts)), len(rollouts)),
         "rollout/no_token_rate": MetricSum(sum(rollout.num_actions == 0 for rollout in rollouts), len(rollouts)),
     }

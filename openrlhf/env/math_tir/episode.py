@@ -7,7 +7,7 @@ from openrlhf.env.code_result import CodeResult
 from openrlhf.env.episode.budget import plan_budget
 from openrlhf.env.episode.seeds import turn_seed
 from openrlhf.env.episode.tokens import EpisodeTokens
-from openrlhf.types import Completion, SamplingParams, Segment, Trajectory
+from openrlhf.types import RUNNER_DOWN, Completion, RewardOutcome, SamplingParams, Segment, Trajectory
 
 TOO_LONG = "The output is too long to be shown."
 
@@ -32,6 +32,7 @@ class TirEpisode:
         self.runs = 0
         self.errors = 0
         self._last_failed = False
+        self._down = ""
         self._actions = 0
 
     def request(self, stops: tuple[str, ...]) -> SamplingParams | None:
@@ -43,7 +44,8 @@ class TirEpisode:
         stop = tuple(dict.fromkeys((*self._sampling.stop, *stops)))
         bias = None if self._sampling.logit_bias is None else dict(self._sampling.logit_bias)
         seed = turn_seed(self._sampling.seed, self._actions)
-        return replace(self._sampling, max_tokens=room, stop=stop, seed=seed, logit_bias=bias)
+        least = min(self._sampling.min_tokens, room)
+        return replace(self._sampling, max_tokens=room, min_tokens=least, stop=stop, seed=seed, logit_bias=bias)
 
     def act(self, completion: Completion) -> str:
         """Take in a sampled action; its text, special tokens kept."""
@@ -54,31 +56,40 @@ class TirEpisode:
         return str(self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     def observe(self, result: CodeResult, most_tokens: int) -> bool:
-        """Append a result; False, and truncated, where it does not leave room for another action.
+        """Append a result; False where the episode ends with it.
 
-        A block of more than `most_tokens` tokens says instead that the result was too long.
+        It ends, truncated, where no room is left for another action, and where the program could not be run: no verdict
+        is to be had then, whatever the policy would say. A block of more than `most_tokens` tokens says instead that
+        the result was too long.
         """
         self.runs += 1
         self.errors += result.error
         self._last_failed = result.error
+        self._down = result.down
         ids = self._ids(result.text)
         if len(ids) > most_tokens:
             ids = self._ids(TOO_LONG)
         room = self._end - len(self.tokens)
         self.tokens.observe(ids[:room])
         self.truncated = len(ids) >= room
-        return not self.truncated
+        return not self.truncated and not self._down
 
     def trajectory(self) -> Trajectory:
-        """The record, without an outcome: the reward of the task gives it.
+        """The record, without an outcome: the reward of the task gives it, unless a program could not be run.
 
-        Facts: `code_runs`, `code_errors`, and where anything was run `last_failed` and `code_success_rate`.
+        Facts: `code_runs`, `code_errors`, `runner_down`, and where anything was run `last_failed` and
+        `code_success_rate`.
         """
         segments: tuple[Segment, ...] = (self.tokens.segment(),) if self.tokens.has_actions else ()
-        facts = {"code_runs": float(self.runs), "code_errors": float(self.errors)}
+        facts = {
+            "code_runs": float(self.runs),
+            "code_errors": float(self.errors),
+            RUNNER_DOWN: float(bool(self._down)),
+        }
         if self.runs:
             facts |= {"last_failed": float(self._last_failed), "code_success_rate": 1 - self.errors / self.runs}
-        return Trajectory(segments, self.truncated, facts=facts)
+        outcome = RewardOutcome.ungraded(f"a code block could not be run: {self._down}") if self._down else None
+        return Trajectory(segments, self.truncated, outcome, facts)
 
     def _ids(self, result: str) -> list[int]:
         block = f"\n```output\n{result}\n```\n\n\n"

@@ -30,6 +30,19 @@ def test_drop_sample_leaves_the_others():
     )
 
 
+def test_tools_that_were_out_of_order_are_counted_over_the_samples_that_have_tools():
+    def with_fact(rollout, down):
+        return replace(rollout, outcome=replace(rollout.outcome, extra_logs={"runner_down": down}))
+
+    one, two, three = MIXED[0].rollouts
+    groups = [replace(MIXED[0], rollouts=(with_fact(one, 0.0), with_fact(two, 1.0), three)), MIXED[1]]
+    results = [
+        apply_ungraded_policy(groups, "drop_sample", grouped=False),
+        apply_dynamic_filter(groups, (0.0, 1.0), grouped=False),
+    ]
+    assert [finalize(result.metrics)["rollout/runner_down_rate"] for result in results] == [0.5, 0.5]
+
+
 def test_grouped_estimators_need_two_graded_samples():
     result = apply_ungraded_policy(MIXED, "drop_sample", grouped=True)
     assert rewards(result) == {"a": [1.0, 0.0], "b": [1.0, 0.0]}

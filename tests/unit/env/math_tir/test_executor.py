@@ -14,7 +14,7 @@ from openrlhf.env.math_tir.episode import TOO_LONG
 from openrlhf.env.math_tir.executor import MathTirExecutor, NoGeneration
 from openrlhf.env.math_tir.turns import ENDS, FENCES, OPEN
 from openrlhf.rollout.errors import EngineDead
-from openrlhf.types import Completion, SamplingParams, Trajectory
+from openrlhf.types import Completion, SamplingParams, Status, Trajectory
 from tests.fakes import EngineCall, FakeTokenizer, ScriptedEngine, ScriptedRunner, completion
 
 
@@ -88,6 +88,7 @@ async def test_a_round_of_code_and_the_answer():
     assert trajectory.facts == {
         "code_runs": 1.0,
         "code_errors": 0.0,
+        "runner_down": 0.0,
         "last_failed": 0.0,
         "code_success_rate": 1.0,
     }
@@ -198,18 +199,41 @@ async def test_an_action_cut_by_its_length_is_not_run():
 
 
 async def test_a_program_that_fails_is_told_and_counted():
+    engine = saying(stopped(OPEN), stopped("\nbad\n```"), *ROUND, completion("?"))
+    trajectory, runner = await play(engine, lambda code: CodeResult("NameError" * ("bad" in code), error="bad" in code))
+    assert "```output\nNameError\n```" in texts(trajectory)[0]
+    assert runner.programs == ["bad\n", "print(6*7)\n"]
+    assert trajectory.outcome is None
+    assert trajectory.facts == {
+        "code_runs": 2,
+        "code_errors": 1,
+        "runner_down": 0,
+        "last_failed": 0,
+        "code_success_rate": 0.5,
+    }
+
+
+async def test_a_tool_that_is_out_of_order_is_not_the_policys_fault():
     def run(code: str) -> CodeResult:
-        if "bad" in code:
-            return CodeResult("NameError", error=True)
         raise RunnerDown("nobody there")
 
-    engine = saying(stopped(OPEN), stopped("\nbad\n```"), stopped(OPEN), stopped("\nlost\n```"), completion("?"))
+    engine = saying(*ROUND, completion("It is 42."))
     trajectory, runner = await play(engine, run, code={"max_retries": 2})
-    everything, _ = texts(trajectory)
-    assert "```output\nNameError\n```" in everything
-    assert "```output\nRunTime ERROR\n```" in everything
-    assert runner.programs == ["bad\n", "lost\n", "lost\n"]
-    assert trajectory.facts == {"code_runs": 2, "code_errors": 2, "last_failed": 1, "code_success_rate": 0}
+    assert trajectory.outcome.status is Status.UNGRADED
+    assert trajectory.outcome.reason == "a code block could not be run: nobody there"
+    assert trajectory.facts["runner_down"] == 1
+    assert texts(trajectory)[0].endswith("```output\nRunTime ERROR\n```\n\n\n")
+    assert not trajectory.truncated
+    assert runner.programs == ["print(6*7)\n"] * 2
+    assert len(engine.calls) == 2  # there is nothing to be had from the rest of the episode
+
+
+async def test_no_action_must_be_longer_than_it_may_be():
+    engine = saying(*ROUND, completion("42"))
+    await play(engine, sampling=SamplingParams(max_tokens=80, min_tokens=40))
+    asked = [(call.sampling.min_tokens, call.sampling.max_tokens) for call in engine.calls]
+    assert asked[0] == (40, 80)
+    assert asked[2][0] == asked[2][1] < 40
 
 
 async def test_merged_rounds_bring_back_what_had_no_error():
