@@ -78,7 +78,7 @@ class EndpointEngine:
             answer = await self._ask("POST", "/completions", self._body(prompt_token_ids, sampling_params))
         try:
             (choice,) = answer["choices"]
-            return self._completion(choice)
+            return self._completion(choice, sampling_params)
         except (LookupError, TypeError, ValueError) as error:
             raise GenerationError(f"{self._url}/completions: an answer without one choice: {error}") from error
 
@@ -98,8 +98,9 @@ class EndpointEngine:
         if sampling.seed is not None:
             body["seed"] = sampling.seed
         if sampling.stop:
-            # The second is vLLM's and SGLang's: the text then holds what it stopped at, as an environment needs it.
-            body |= {"stop": list(sampling.stop), "include_stop_str_in_output": sampling.include_stop_str_in_output}
+            # The text then holds what it stopped at, as an environment needs it: by vLLM's name, and by SGLang's.
+            keep = sampling.include_stop_str_in_output
+            body |= {"stop": list(sampling.stop), "include_stop_str_in_output": keep, "no_stop_trim": keep}
         if sampling.stop_token_ids:
             body["stop_token_ids"] = list(sampling.stop_token_ids)
         if sampling.logit_bias:
@@ -108,10 +109,10 @@ class EndpointEngine:
             body["structured_outputs"] = dict(sampling.structured_outputs)
         return body | {"return_token_ids": True}
 
-    def _completion(self, choice: Mapping[str, Any]) -> Completion:
+    def _completion(self, choice: Mapping[str, Any], sampling: SamplingParams) -> Completion:
         ids = choice.get("token_ids")
         if ids is None:
-            ids = self._tokenizer(str(choice["text"]), add_special_tokens=False)["input_ids"]
+            ids = self._tokenizer(_with_stop(choice, sampling), add_special_tokens=False)["input_ids"]
         finished = _FINISHED.get(choice.get("finish_reason"))
         if finished is None:
             raise ValueError(f"finish_reason {choice.get('finish_reason')!r}")
@@ -137,3 +138,13 @@ class EndpointEngine:
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 reason = f"{type(error).__name__}: {error}"
         raise EndpointDown(f"{url}: {TRIES} tries, the last: {reason}")
+
+
+def _with_stop(choice: Mapping[str, Any], sampling: SamplingParams) -> str:
+    """The text with the stop text that ended it, which a server may have cut off in spite of being asked not to.
+
+    vLLM calls it `stop_reason`, SGLang `matched_stop`; either may be a token's id instead.
+    """
+    text, stop = str(choice["text"]), choice.get("stop_reason") or choice.get("matched_stop")
+    kept = sampling.stop if sampling.include_stop_str_in_output else ()
+    return f"{text}{stop}" if stop in kept and not text.endswith(str(stop)) else text

@@ -51,10 +51,15 @@ class Episode:
         self._logs: dict[str, float] = {}
 
     def request(self) -> SamplingParams:
-        """The parameters of the next action: at most its own max_tokens, at most what is left of the context."""
+        """The parameters of the next action: at most its own max_tokens, at most what is left of the context.
+
+        A `min_tokens` of more than that is what is left, so that the action is cut short, not refused by the engine.
+        """
         room = self._max_length - len(self.tokens)
         limit = room if self.sampling.max_tokens is None else min(self.sampling.max_tokens, room)
-        return own_copy(self.sampling, max_tokens=limit, seed=turn_seed(self.sampling.seed, self.num_turns))
+        least = min(self.sampling.min_tokens, limit)
+        seed = turn_seed(self.sampling.seed, self.num_turns)
+        return own_copy(self.sampling, max_tokens=limit, min_tokens=least, seed=seed)
 
     def act(self, completion: Completion) -> str:
         """Take in a sampled action; returns its text, special tokens kept."""

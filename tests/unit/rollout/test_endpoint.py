@@ -79,6 +79,7 @@ async def test_ids_go_in_and_text_comes_out(serve, engine_at):
             "seed": 3,
             "stop": ["a"],
             "include_stop_str_in_output": True,
+            "no_stop_trim": True,
             "logit_bias": {"5": -1.0},
             "return_token_ids": True,
             "key": "Bearer sesame",
@@ -90,6 +91,26 @@ async def test_ids_that_the_server_gives_are_taken(serve, engine_at):
     url, _ = await serve(says("xy", token_ids=[7, 8, 0]))
     completion = await engine_at(url, model="m").generate([1], SamplingParams(max_tokens=8))
     assert completion.token_ids.tolist() == [7, 8, 0]
+
+
+@pytest.mark.parametrize("name", ["stop_reason", "matched_stop"])
+async def test_a_stop_that_the_server_cut_off_is_put_back(serve, engine_at, name):
+    stops = ("```", "User:")
+    cases = [
+        ("x = 1\n", {name: "```"}, "x = 1\n```"),
+        ("x = 1\n```", {name: "```"}, "x = 1\n```"),
+        ("x", {name: 7}, "x"),  # the id of a token
+        ("x", {name: None}, "x"),
+        ("x", {name: "of the server's own"}, "x"),
+    ]
+    url, bodies = await serve(*(says(text, **more) for text, more, _ in cases))
+    engine = engine_at(url, model="m")
+    for _, _, expected in cases:
+        completion = await engine.generate([1], SamplingParams(max_tokens=8, stop=stops))
+        assert "".join(map(chr, completion.token_ids)) == expected
+    trimming = SamplingParams(max_tokens=8, stop=stops, include_stop_str_in_output=False)
+    await engine.generate([1], trimming)
+    assert [body["no_stop_trim"] for body in bodies[-2:]] == [True, False]
 
 
 async def test_a_busy_server_is_asked_again(serve, engine_at):

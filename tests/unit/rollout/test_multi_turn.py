@@ -219,6 +219,18 @@ async def test_a_turn_has_its_own_limit_and_what_is_left_of_the_context():
     assert trajectory.outcome.reward == 0.0  # what the steps gave so far
 
 
+async def test_a_turn_with_less_room_than_its_min_tokens_is_cut_not_refused():
+    answer = {"rewards": 0.0, "done": False, "environment_feedback": "?"}
+    engine = ScriptedEngine(lambda call: completion("x" * call.sampling.min_tokens, eos=False))
+    sampling = SamplingParams(max_tokens=8, min_tokens=6)
+    trajectory = await play(
+        MultiTurnAgentExecutor(agent(lambda self, states: answer)), engine, sampling=sampling, max_length=13
+    )
+    # 2 tokens of the prompt, 6 and the feedback: 4 are left of 13.
+    assert [(call.sampling.min_tokens, call.sampling.max_tokens) for call in engine.calls] == [(6, 8), (4, 4)]
+    assert trajectory.truncated
+
+
 async def test_without_a_turn_limit_a_turn_may_take_the_rest():
     engine = ScriptedEngine(lambda call: completion("x", eos=False, finish_reason="stop"))
     await play(MultiTurnAgentExecutor(agent(done_at(2))), engine, max_tokens=None, max_length=20)
