@@ -66,6 +66,8 @@ def check_inputs(config: PPOConfig) -> Inputs:
     elif config.reward.is_given:
         attempt(lambda: make_reward(config.reward))
     tokenizer = attempt(lambda: load_tokenizer(actor, None if vision is None else vision.chat_template))
+    if tokenizer is not None and isinstance(executor, OpenAIServerAgentExecutor):
+        attempt(lambda: executor.check(tokenizer))
     prompts = eval_prompts = None
     if tokenizer is not None and (vision is not None or config.data.max_images_per_prompt == 0):
         seed = config.train.seed

@@ -114,6 +114,13 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
             outcome = RewardOutcome.ungraded("generation aborted")
         return Trajectory(session.segments(), session.truncated, outcome)
 
+    def check(self, tokenizer: Any) -> None:
+        """AgentError for a model without a chat template that can be used. Asked before a run starts too."""
+        try:
+            ChatTemplate(tokenizer)
+        except ValueError as error:
+            raise AgentError(f"{type(self).__name__}: {error}") from error
+
     async def close(self) -> None:
         if self._server is not None:
             await self._server.close()
@@ -122,10 +129,8 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
     async def _started(self, engine: LLMEngine, tokenizer: Any, max_length: int) -> AgentServer:
         async with self._starting:
             if self._server is None:
-                try:
-                    server = AgentServer(engine, tokenizer, max_length)
-                except ValueError as error:
-                    raise AgentError(f"{type(self).__name__}: {error}") from error
+                self.check(tokenizer)
+                server = AgentServer(engine, tokenizer, max_length)
                 await server.start()
                 logger.info("OpenAI-style server of %s at %s", type(self).__name__, server.address)
                 self._server = server

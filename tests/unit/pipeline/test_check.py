@@ -226,15 +226,42 @@ def test_images_for_an_environment_of_text_are_refused(with_images, tmp_path):
         check(with_images)
 
 
-def test_images_for_the_openai_style_server_are_refused(with_images, tmp_path):
-    (tmp_path / "agent.py").write_text(
+def openai_agent(folder) -> dict[str, str | None]:
+    """Flags that name an agent of the OpenAI-style server."""
+    (folder / "agent.py").write_text(
         "from openrlhf.utils.agent import OpenAIServerAgentExecutor\n\n\n"
         "class AgentExecutor(OpenAIServerAgentExecutor):\n"
         "    async def run_agent(self, **kwargs):\n        return {'reward': 1.0}\n"
     )
-    changes = {"train.agent_func_path": str(tmp_path / "agent.py"), "reward.remote_url": None}
+    return {"train.agent_func_path": str(folder / "agent.py"), "reward.remote_url": None}
+
+
+def test_images_for_the_openai_style_server_are_refused(with_images, tmp_path):
     with pytest.raises(ConfigError, match="1 prompts have images, and the OpenAI-style server takes text only"):
-        check(with_images | changes)
+        check(with_images | openai_agent(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        (None, "AgentExecutor: the model has no chat template"),
+        ("{{ bos_token }}", "AgentExecutor: the model's chat template prints nothing of a user's message"),
+        ("{% for m in messages %}{% for part in m.content %}{{ part.text }}{% endfor %}{% endfor %}", None),
+    ],
+)
+def test_a_template_that_the_openai_style_server_cannot_use_is_refused(flags, tmp_path, template, problem):
+    tokenizer = make_tiny_tokenizer()
+    tokenizer.chat_template = template
+    tiny_llama_config().save_pretrained(tmp_path / "own")
+    tokenizer.save_pretrained(tmp_path / "own")
+    changes = openai_agent(tmp_path) | {"actor.model_name_or_path": str(tmp_path / "own")}
+    if problem is None:
+        check(flags | changes)
+        return
+    with pytest.raises(ConfigError) as caught:
+        check(flags | changes)
+    (line,) = caught.value.problems
+    assert line.startswith(problem)
 
 
 def test_a_model_that_cannot_be_split_is_refused(flags):
