@@ -68,17 +68,21 @@ def architecture_of(config: PretrainedConfig) -> VisionArchitecture | None:
 
 
 def require_architecture(path: str, config: PretrainedConfig) -> VisionArchitecture:
-    """The entry of a model that is to see images.
+    """The entry of a model that is to see images, or could.
 
     Raises:
-        ModelError: a text model, or an architecture without an entry.
+        ModelError: a text model, or a vision-language one without an entry.
     """
     found = architecture_of(config)
-    if found is None:
-        known = ", ".join(ARCHITECTURES)
-        kind = "a vision-language model without an entry here" if has_vision(config) else "a text model"
+    if found is not None:
+        return found
+    known = ", ".join(ARCHITECTURES)
+    if has_vision(config):
         raise ModelError(
-            f"model {path!r}: --data.max_images_per_prompt is set, but {config.model_type} is {kind}; "
-            f"architectures with an entry: {known}"
+            f"model {path!r}: {config.model_type} is a vision-language model without an entry here, so it cannot be "
+            f"trained, on text neither; take one of {known}, or write its entry (docs/vision.md)"
         )
-    return found
+    raise ModelError(
+        f"model {path!r}: --data.max_images_per_prompt is set, but {config.model_type} is a text model; take one of "
+        f"{known}, or leave the flag out"
+    )

@@ -2,20 +2,23 @@
 
 from transformers import PretrainedConfig
 
-from openrlhf.models.vision.architectures import architecture_of, require_architecture
+from openrlhf.models.vision.architectures import has_vision
 from openrlhf.models.vision.inputs import VisionInputs
 from openrlhf.models.vision.processor import VisionProcessor
 
 
 def vision_processor(path: str, config: PretrainedConfig, max_images: int) -> VisionProcessor | None:
-    """None for a model that will see no images and has no image tokens to be kept from sampling.
+    """None for a text model that is to see no images.
+
+    A vision-language model needs an entry even for text. Of some, Qwen3.5 among them, transformers' class for causal
+    LMs takes the language model alone, with other names than the engine's: the first sync would find that out.
 
     Raises:
-        ModelError: images are wanted of a model that takes none, or has no entry; its processor cannot be loaded.
+        ModelError: images are wanted of a text model; no entry; its processor cannot be loaded.
     """
-    if max_images > 0:
-        require_architecture(path, config)
-    return None if architecture_of(config) is None else VisionProcessor(path, config, max_images)
+    if max_images == 0 and not has_vision(config):
+        return None
+    return VisionProcessor(path, config, max_images)
 
 
 def vision_inputs(

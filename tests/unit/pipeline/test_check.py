@@ -5,7 +5,8 @@ import logging
 import shutil
 
 import pytest
-from transformers import Idefics3Processor
+from transformers import Idefics3Processor, Qwen3_5Config
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.ppo import PPOConfig
@@ -216,7 +217,20 @@ def test_a_model_that_takes_no_images_is_refused(flags):
         check(flags | {"data.max_images_per_prompt": 1})
     (line,) = caught.value.problems
     assert "--data.max_images_per_prompt is set, but llama is a text model" in line
-    assert "with an entry: idefics3" in line
+    assert "take one of idefics3" in line
+
+
+@pytest.mark.parametrize("images", [0, 1])
+def test_a_vision_language_model_without_an_entry_is_refused_for_text_too(flags, model, tmp_path, images):
+    # Loaded as a causal LM, Qwen3.5 is its language model alone: its weights have other names than the engine's.
+    assert MODEL_FOR_CAUSAL_LM_MAPPING[Qwen3_5Config].__name__ == "Qwen3_5ForCausalLM"
+    folder = shutil.copytree(model, tmp_path / "qwen3_5")
+    Qwen3_5Config().save_pretrained(folder)
+    with pytest.raises(ConfigError) as caught:
+        check(flags | {"actor.model_name_or_path": str(folder), "data.max_images_per_prompt": images})
+    (line,) = caught.value.problems
+    assert line.startswith(f"model '{folder}': qwen3_5 is a vision-language model without an entry here")
+    assert "take one of idefics3, qwen2_5_vl, qwen3_vl" in line
 
 
 def test_images_for_an_environment_of_text_are_refused(with_images, tmp_path):
