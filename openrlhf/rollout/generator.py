@@ -179,10 +179,26 @@ class RolloutGenerator:
             engine,
             images=prompt.images or None,
         )
+        name = type(executor).__name__
         if not isinstance(trajectory, Trajectory):
-            name, kind = type(executor).__name__, type(trajectory).__name__
+            kind = type(trajectory).__name__
             raise AgentReturnError(f"{name}.execute returned a {kind}; expected a Trajectory")
+        self._check_images(trajectory, name)
         return trajectory
+
+    def _check_images(self, trajectory: Trajectory, name: str) -> None:
+        """Here a mismatch costs one sample; in the trainer it would end the run."""
+        vision = self._engine.image_tokens
+        if vision is None:
+            return
+        for number, segment in enumerate(trajectory.segments, start=1):
+            try:
+                vision.fold(segment.token_ids.tolist(), segment.images)
+            except ValueError as error:
+                raise AgentReturnError(
+                    f"{name}.execute returned a segment {number} whose tokens and images differ: {error}. Images are "
+                    "given as tokens.segment(images), and text that an environment shows must have no placeholder"
+                ) from error
 
     async def _score(
         self, prompt: Prompt, response: str, trajectory: Trajectory, sampling: SamplingParams

@@ -59,7 +59,7 @@ class EpisodeTokens:
         if self._turns:
             self._turns[-1] = replace(self._turns[-1], reward=reward)
 
-    def segment(self, images: Sequence[EncodedImage] = ()) -> Segment:
+    def segment(self, images: Sequence[EncodedImage] | None = None) -> Segment:
         """The record: (L,) arrays of everything so far. `images`: those that the tokens show, in their order."""
         length = len(self._ids)
         action_mask = np.zeros(length, dtype=bool)
@@ -77,5 +77,5 @@ class EpisodeTokens:
             logprobs=logprobs,
             policy_versions=versions,
             turns=tuple(self._turns),
-            images=tuple(images),
+            images=tuple(images or ()),
         )

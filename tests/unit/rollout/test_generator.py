@@ -2,7 +2,9 @@ import asyncio
 
 import pytest
 
+from openrlhf.env.episode.tokens import EpisodeTokens
 from openrlhf.reward.errors import RewardError
+from openrlhf.rollout.agent import AgentExecutorBase
 from openrlhf.rollout.errors import EngineDead, GenerationError
 from openrlhf.rollout.generator import RolloutGenerator
 from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
@@ -64,6 +66,48 @@ async def test_the_response_text_shows_the_environments_images_too():
     prompt = Prompt(7, "a#b", images=(picture(),))
     result = await generator(engine, executor=executor).run_group(prompt, "g", 1, SamplingParams(max_tokens=8), [None])
     assert result.group.rollouts[0].response_text == "x<eos>?#!x<eos>"
+
+
+class Forgetful(AgentExecutorBase):
+    """Expands the ids, as docs/vision.md says, and forgets the images in the record of samples with seed 1."""
+
+    async def execute(self, prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=None):
+        ids = hf_tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        tokens = EpisodeTokens(llm_engine.image_tokens.expand(ids, images))
+        tokens.act(await llm_engine.generate(tokens.ids, sampling_params, images))
+        segment = tokens.segment() if sampling_params.seed == 1 else tokens.segment(images)
+        return Trajectory((segment,), False, RewardOutcome(1.0, 1.0))
+
+
+async def test_a_segment_without_the_images_of_its_tokens_is_left_without_a_verdict():
+    # The trainer would find it in the micro-batch, and end the run.
+    running = generator(
+        ScriptedEngine(lambda call: completion("x"), FakeImageTokens()), executor=Forgetful(), tolerate_failures=True
+    )
+    prompt = Prompt(7, "a#b", images=(picture(),))
+    result = await running.run_group(prompt, "g", 2, SamplingParams(max_tokens=8), [0, 1])
+    kept, lost = result.group.rollouts
+    assert (kept.outcome.status, len(kept.segments)) == (Status.GRADED, 1)
+    assert (lost.outcome.status, lost.segments) == (Status.UNGRADED, ())
+    assert "segment 1 whose tokens and images differ: more image tokens than those of the images" in lost.outcome.reason
+    assert sum(running.failures.counts().values()) == 1
+
+
+async def test_a_placeholder_in_the_output_of_a_tool_leaves_its_sample_without_a_verdict():
+    class Tool(AgentExecutorBase):
+        async def execute(self, prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=None):
+            tokens = EpisodeTokens(hf_tokenizer(prompt, add_special_tokens=False)["input_ids"])
+            tokens.act(await llm_engine.generate(tokens.ids, sampling_params))
+            tokens.observe(hf_tokenizer("output: #", add_special_tokens=False)["input_ids"])
+            return Trajectory((tokens.segment(),), True)
+
+    running = generator(
+        ScriptedEngine(lambda call: completion("x"), FakeImageTokens()), executor=Tool(), tolerate_failures=True
+    )
+    result = await running.run_group(PROMPT, "g", 1, SamplingParams(max_tokens=8), [None])
+    (rollout,) = result.group.rollouts
+    assert (rollout.outcome.status, rollout.segments) == (Status.UNGRADED, ())
+    assert "must have no placeholder" in rollout.outcome.reason
 
 
 async def test_every_sample_has_its_own_sampling_params():
