@@ -15,7 +15,9 @@
 """
 
 import base64
+import http.client
 import io
+import time
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 * 2**20
 MAX_PIXELS = 2**26
 MIN_SIDE = 4
-DOWNLOAD_S = 30.0  # seconds of silence that a download may have
+SILENCE_S = 30.0  # seconds that a server may say nothing
+DOWNLOAD_S = 120.0  # seconds that all of an image may take: a server that sends a byte now and then is never silent
 _ORIENTATION = 0x0112  # EXIF tag
 _EIGHT_BITS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"}
+_CHUNK = 2**16  # bytes of a download between two looks at the clock
 _SHOWN = 100  # characters of an address in a message
 
 
@@ -131,13 +135,19 @@ def _data_address(value: str) -> tuple[bytes, str]:
 
 
 def _download(address: str) -> bytes:
-    source = _brief(address)
+    source, data = _brief(address), bytearray()
+    deadline = time.monotonic() + DOWNLOAD_S
     try:
-        with urllib.request.urlopen(address, timeout=DOWNLOAD_S) as answer:
-            data = answer.read(MAX_BYTES + 1)
+        with urllib.request.urlopen(address, timeout=min(SILENCE_S, DOWNLOAD_S)) as answer:
+            while len(data) <= MAX_BYTES and (part := answer.read1(_CHUNK)):
+                data += part
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"not whole after {DOWNLOAD_S:g} s")
+            if answer.length:  # `read1` ends quietly where the connection does
+                raise http.client.IncompleteRead(bytes(data), answer.length)
     except Exception as error:  # besides OSError: HTTPException for an answer, or an address, that is none, and others
         raise ImageError(f"{source}: cannot be fetched: {_reason(error)}") from error
-    return _bounded(data, source)
+    return _bounded(bytes(data), source)
 
 
 def _bounded(data: bytes, source: str) -> bytes:

@@ -70,8 +70,8 @@ class Episode:
         self.text += action
         return action
 
-    def answer(self, result: StepResult, per_turn: bool) -> None:
-        """Take in the environment's answer to the last action."""
+    def answer(self, result: StepResult, images: Sequence[EncodedImage], per_turn: bool) -> None:
+        """Take in the environment's answer to the last action, whose feedback shows these images."""
         self._reward += result.reward
         self._score = result.score if result.score is not None else self._score
         if per_turn:
@@ -79,8 +79,8 @@ class Episode:
         self._add_logs(result.extra_logs)
         self.sampling = result.sampling
         self.over = result.done
-        if not result.done and result.images:
-            self._see(result.feedback, result.images)
+        if not result.done and images:
+            self._see(result.feedback, images)
         elif not result.done:
             self._observe(result.feedback)
 

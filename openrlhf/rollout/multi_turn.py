@@ -7,6 +7,7 @@ Prompt, actions and feedback are one token trajectory, so every algorithm and pi
 docs/agents.md is the guide for users.
 """
 
+import asyncio
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from openrlhf.rollout.agent_call import call_agent
 from openrlhf.rollout.agent_sampling import own_copy, same_distribution
 from openrlhf.rollout.episode import Episode
 from openrlhf.rollout.failures import FailureLog
-from openrlhf.rollout.step_result import StepResult, read_reset, read_step
+from openrlhf.rollout.step_result import StepResult, read_reset, read_shown, read_step
 from openrlhf.types import EncodedImage, RewardOutcome, SamplingParams, Trajectory
 
 CLOSE_S = 10.0  # an environment that does not close within this time is left alone
@@ -49,7 +50,7 @@ class MultiTurnAgentExecutor(AgentExecutorBase):
         timeout_s: float | None = 600.0,
         per_turn_rewards: bool = False,
     ) -> None:
-        """`timeout_s`: seconds for each call of `reset` or `step`; None: no limit.
+        """`timeout_s`: seconds for each call of `reset` or `step`, and for reading a step's images; None: no limit.
 
         `per_turn_rewards`: keep each step's reward at its action's last token, so that only what comes before it is
         credited with it, instead of giving the sum to the last action token of all.
@@ -113,8 +114,18 @@ class MultiTurnAgentExecutor(AgentExecutorBase):
         with self._attributed("step"):
             result = read_step(raw, episode.sampling, self._name, self._tally)
         self._require_verdict(result)
+        images = await self._shown(result)
         with self._attributed("step"):
-            episode.answer(result, self._per_turn_rewards)
+            episode.answer(result, images, self._per_turn_rewards)
+
+    async def _shown(self, result: StepResult) -> tuple[EncodedImage, ...]:
+        """Images of the feedback, read in a thread: this loop serves all other samples, and a server may be slow."""
+        if result.images is None:
+            return ()
+        images: tuple[EncodedImage, ...] = await self._call(
+            "step's environment_images", lambda: asyncio.to_thread(read_shown, result, self._name)
+        )
+        return images
 
     def _require_verdict(self, result: StepResult) -> None:
         if math.isnan(result.reward) or (result.score is not None and math.isnan(result.score)):

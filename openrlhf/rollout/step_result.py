@@ -8,7 +8,7 @@
              "environment_feedback": str,       default ""; not used when done
              "sampling_params": ...,            how later turns are sampled; default: as before
              "environment_images": [...],       images that the feedback shows, one `<image>` in it for each: PIL
-                                                images, paths, bytes, addresses; default none
+                                                images, paths, bytes, addresses; default none; not read when done
              "extra_logs": {name: number}}      default none
 
 A number is a float, an int, a bool, or an array or tensor of shape () or (1,). None, NaN and what float32 holds
@@ -48,7 +48,7 @@ class StepResult:
     score: float | None  # None: not given; NaN: no verdict
     feedback: str
     sampling: SamplingParams
-    images: tuple[EncodedImage, ...] = ()
+    images: Any = None  # as the agent gave them; `read_shown` reads them
     extra_logs: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -62,16 +62,29 @@ def read_step(raw: Any, current: SamplingParams, source: str, tally: Tally) -> S
     """The answer of a step, where turns so far are sampled as `current` says."""
     where = f"{source}.step"
     answer = _mapping(raw, where, STEP_KEYS, tally)
+    reward = _number(_required(answer, "rewards", where), "rewards", where)
+    done = _flag(_required(answer, "done", where), where)
     score = answer.get("scores")
     return StepResult(
-        reward=_number(_required(answer, "rewards", where), "rewards", where),
-        done=_flag(_required(answer, "done", where), where),
+        reward=reward,
+        done=done,
         score=None if score is None else _number(score, "scores", where),
         feedback=_text(answer.get("environment_feedback") or "", "environment_feedback", where),
         sampling=adopt(current, answer.get("sampling_params"), where),
-        images=_images(answer.get("environment_images"), where),
+        images=None if done else answer.get("environment_images"),
         extra_logs=read_logs(answer.get("extra_logs"), where, tally),
     )
+
+
+def read_shown(result: StepResult, source: str) -> tuple[EncodedImage, ...]:
+    """The images that the feedback shows. It may wait for a disk or a server, and decodes: not for an event loop.
+
+    AgentReturnError for one that cannot be used.
+    """
+    try:
+        return read_images(result.images)
+    except ImageError as error:
+        raise AgentReturnError(f"{source}.step returned environment_images with {error}") from error
 
 
 def _mapping(raw: Any, where: str, known: tuple[str, ...], tally: Tally) -> Mapping[str, Any]:
@@ -108,13 +121,6 @@ def _text(value: Any, key: str, where: str) -> str:
     if not isinstance(value, str):
         raise AgentReturnError(f"{where} returned {key} {kind_of(value)}; expected a string")
     return value
-
-
-def _images(value: Any, where: str) -> tuple[EncodedImage, ...]:
-    try:
-        return read_images(value)
-    except ImageError as error:
-        raise AgentReturnError(f"{where} returned environment_images with {error}") from error
 
 
 def read_logs(logs: Any, where: str, tally: Tally) -> dict[str, float]:

@@ -1,11 +1,13 @@
 """Every image is upright RGB from where it enters, or refused in one line that names it."""
 
 import base64
+import contextlib
 import http.server
 import io
 import socketserver
 import struct
 import threading
+import time
 import zlib
 
 import pytest
@@ -204,6 +206,37 @@ def test_a_server_that_answers_garbage_is_one_line():
         with pytest.raises(ImageError, match=r"/a.png: cannot be fetched: what\?$"):
             read_image(f"http://127.0.0.1:{server.server_address[1]}/a.png")
         server.shutdown()
+
+
+def served(*parts: bytes, pause: float = 0.0):
+    """A server that answers one request with these bytes, and a pause before each."""
+
+    class Drip(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(1000)
+            with contextlib.suppress(OSError):  # who asked has left
+                for part in parts:
+                    time.sleep(pause)
+                    self.request.sendall(part)
+
+    server = socketserver.TCPServer(("127.0.0.1", 0), Drip)
+    threading.Thread(target=server.handle_request, daemon=True).start()
+    return server, f"http://127.0.0.1:{server.server_address[1]}/a.png"
+
+
+def test_a_download_has_a_time_limit_even_where_bytes_keep_coming(monkeypatch):
+    monkeypatch.setattr("openrlhf.images.DOWNLOAD_S", 0.3)
+    server, address = served(b"HTTP/1.0 200 OK\r\n\r\n", *[b"x"] * 40, pause=0.05)
+    started = time.monotonic()
+    with server, pytest.raises(ImageError, match=r"/a.png: cannot be fetched: not whole after 0.3 s$"):
+        read_image(address)
+    assert time.monotonic() - started < 1.5  # all of it would take 2 s
+
+
+def test_a_connection_that_breaks_off_is_told():
+    server, address = served(b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+    with server, pytest.raises(ImageError, match=r"cannot be fetched: IncompleteRead\(4 bytes read, 5 more"):
+        read_image(address)
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "TIFF"])

@@ -1,8 +1,11 @@
 """Episodes of agents: public cases c1 and c2, budgets, failures, and tokens in, tokens out."""
 
 import asyncio
+import http.server
 import logging
 import random
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from openrlhf.rollout.single_turn import SingleTurnExecutor
 from openrlhf.types import Completion, SamplingParams, Status, Turn
 from tests.agent_fakes import MergingTokenizer, agent, play, within
 from tests.fakes import FakeImageTokens, FakeTokenizer, ScriptedEngine, completion
-from tests.pictures import picture, plain
+from tests.pictures import file_of, picture, plain
 
 
 def done_at(steps: int, **more):
@@ -126,6 +129,51 @@ async def test_images_and_placeholders_that_do_not_match_leave_no_verdict(answer
     trajectory = await play(MultiTurnAgentExecutor(agent(done_at(2, **answer))), seeing(), prompt="a")
     assert trajectory.outcome.status is Status.UNGRADED
     assert reason in trajectory.outcome.reason
+
+
+@pytest.fixture
+def slow_server():
+    """The address of a picture that comes after half a second."""
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            time.sleep(0.5)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(file_of(plain()))
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/a.png"
+        server.shutdown()
+
+
+async def test_the_loop_goes_on_while_an_image_is_fetched(slow_server):
+    executor = MultiTurnAgentExecutor(
+        agent(done_at(2, environment_images=[slow_server], environment_feedback="<image>"))
+    )
+    episode, ticks = asyncio.create_task(play(executor, seeing(), prompt="a")), 0
+    while not episode.done():
+        await asyncio.sleep(0.01)
+        ticks += 1
+    assert ticks > 15  # of about 50; with the loop blocked a handful
+    assert episode.result().segments[0].images == (picture(),)
+
+
+async def test_fetching_an_image_is_under_the_agents_time_limit(slow_server):
+    step = done_at(2, environment_images=[slow_server], environment_feedback="<image>")
+    trajectory = await within(5, play(MultiTurnAgentExecutor(agent(step), timeout_s=0.1), seeing(), prompt="a"))
+    assert trajectory.outcome.status is Status.UNGRADED
+    assert "step's environment_images took longer than 0.1 s" in trajectory.outcome.reason
+
+
+async def test_images_that_come_with_done_are_not_read():
+    step = done_at(1, environment_images=["/no/such.png"], environment_feedback="#")
+    trajectory = await play(MultiTurnAgentExecutor(agent(step)), seeing(), prompt="a")
+    assert (trajectory.outcome.status, trajectory.outcome.reward) == (Status.GRADED, 1.0)
 
 
 async def test_an_image_too_many_for_the_context_leaves_no_verdict_at_the_start():

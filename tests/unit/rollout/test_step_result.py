@@ -7,7 +7,7 @@ import torch
 
 from openrlhf.reward.tally import Tally
 from openrlhf.rollout.errors import AgentReturnError
-from openrlhf.rollout.step_result import read_reset, read_step
+from openrlhf.rollout.step_result import read_reset, read_shown, read_step
 from openrlhf.types import SamplingParams
 from tests.pictures import picture, plain
 
@@ -36,7 +36,7 @@ def test_no_finite_number_is_no_verdict(value):
 
 def test_what_is_left_out_has_its_default():
     result = read()
-    assert (result.score, result.feedback, result.images, result.extra_logs) == (None, "", (), {})
+    assert (result.score, result.feedback, read_shown(result, "Agent"), result.extra_logs) == (None, "", (), {})
     assert result.sampling is CURRENT
     assert read(environment_feedback=None, scores=None, extra_logs=None) == result
 
@@ -87,4 +87,8 @@ def test_what_is_not_used_is_said_once(caplog):
 
 @pytest.mark.parametrize("images", [plain(), [plain()], (picture(),)])
 def test_one_image_or_several(images):
-    assert read(environment_images=images).images == (picture(),)
+    assert read_shown(read(environment_images=images), "Agent") == (picture(),)
+
+
+def test_images_behind_done_are_not_read():
+    assert read_shown(read(done=True, environment_images=["/no/such.png"]), "Agent") == ()
