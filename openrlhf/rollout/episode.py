@@ -44,6 +44,7 @@ class Episode:
         self.images = list(images)
         self.num_turns = 0
         self.over = False
+        self.too_many_images: str | None = None  # how many, where feedback was left out for their number
         self._max_length = max_length
         self._truncated = False
         self._reward = 0.0
@@ -115,8 +116,10 @@ class Episode:
         vision = self._engine.image_tokens
         marked = feedback if vision is None else vision.mark(feedback)
         ids = expanded(self._engine, self._tokenizer(marked, add_special_tokens=False)["input_ids"], images)
-        too_many = vision is not None and len(self.images) + len(images) > vision.max_images
-        if too_many or len(ids) >= self._max_length - len(self.tokens):
+        shown = len(self.images) + len(images)
+        if vision is not None and shown > vision.max_images:
+            self.too_many_images = f"{shown} images, and --data.max_images_per_prompt is {vision.max_images}"
+        if self.too_many_images is not None or len(ids) >= self._max_length - len(self.tokens):
             self.over = self._truncated = True
             return
         self.tokens.observe(ids)

@@ -117,6 +117,12 @@ class MultiTurnAgentExecutor(AgentExecutorBase):
         images = await self._shown(result)
         with self._attributed("step"):
             episode.answer(result, images, self._per_turn_rewards)
+        if episode.too_many_images is not None:
+            self._tally.warn_once(
+                "images",
+                f"{self._name}.step: an episode is cut short at turn {episode.num_turns}: with this feedback it would "
+                f"show {episode.too_many_images}; raise it to the images of prompt and turns together (told once)",
+            )
 
     async def _shown(self, result: StepResult) -> tuple[EncodedImage, ...]:
         """Images of the feedback, read in a thread: this loop serves all other samples, and a server may be slow."""

@@ -117,6 +117,19 @@ async def test_images_that_do_not_fit_end_the_episode(max_images, max_length, nu
     assert len(segment.token_ids) == (9 if cut else 17)
 
 
+async def test_more_images_than_the_flag_allows_are_told_once(caplog):
+    step = done_at(3, environment_images=[plain()], environment_feedback="<image>")
+    executor = MultiTurnAgentExecutor(agent(step))
+    with caplog.at_level(logging.WARNING):
+        await play(executor, seeing(3), prompt="#", images=[picture()])  # 1 + 1 + 1: all fit
+        assert caplog.messages == []
+        for _ in range(2):
+            await play(executor, seeing(2), prompt="#", images=[picture()])
+    (line,) = caplog.messages
+    assert "is cut short at turn 2: with this feedback it would show 3 images" in line
+    assert "--data.max_images_per_prompt is 2; raise it" in line
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
