@@ -25,7 +25,7 @@ from openrlhf.models.layout import Layout
 from openrlhf.models.load import load_causal_lm, load_config
 from openrlhf.models.replica import ReplicaBackend
 from openrlhf.models.vision.inputs import VisionInputs
-from openrlhf.models.vision.processor import VisionProcessor
+from openrlhf.models.vision.processor import PIXEL_BYTES, VisionProcessor
 from openrlhf.train.forward import token_logprobs
 from openrlhf.types import EncodedImage, MicroBatch, StepTotals
 
@@ -82,7 +82,7 @@ def main() -> None:
         subprocess.run([sys.executable, ROOT / "examples/vision/prepare_model.py", args.model], check=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     backend = ReplicaBackend(load_causal_lm(args.model, torch.float32, "sdpa"), device)
-    processor = VisionProcessor(args.model, load_config(args.model), max_images=1)
+    processor = VisionProcessor(args.model, load_config(args.model), max_images=1, pixel_bytes=PIXEL_BYTES)
     vision = VisionInputs(processor)
     shown = pictures(args.prompts)
     start = time.perf_counter()

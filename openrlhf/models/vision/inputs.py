@@ -7,11 +7,14 @@ from functools import cache
 import numpy as np
 import torch
 
-from openrlhf.models.vision.positions import Grid, grid_positions
+from openrlhf.images import read_image
+from openrlhf.models.vision.positions import grid_positions
 from openrlhf.models.vision.processor import VisionProcessor
 from openrlhf.types import EncodedImage, MicroBatch
 
-_BLANK_SIDE = 32
+# Width and height of the blank images that are tried. Some processors scale every image up to a large side and cut it
+# into tiles: of a long one into a row of them, where a square has many rows.
+_BLANKS = ((32, 32), (128, 4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class VisionInputs:
         in a micro-batch of text, or a filler. Nothing looks at that sequence, so its gradient is zero."""
         if batch.images is not None or not (self.sharded or (self.trained and torch.is_grad_enabled())):
             return batch
-        blank = _blank_image()
+        blank = _blank_image(self.processor)
         ids = np.asarray(self.processor.tokens(blank), dtype=np.int64)
         length, nothing = len(ids), np.zeros(len(ids), dtype=bool)
         return MicroBatch(
@@ -83,21 +86,19 @@ class VisionInputs:
         images = batch.images or ((),) * len(batch.rows)
         return np.concatenate(
             [
-                grid_positions(batch.token_ids[start:stop], self.processor.token_id, [self._grid(i) for i in own])
+                grid_positions(
+                    batch.token_ids[start:stop], self.processor.token_id, [self.processor.grid(i) for i in own]
+                )
                 for own, start, stop in zip(images, batch.cu_seqlens[:-1], batch.cu_seqlens[1:], strict=True)
             ],
             axis=1,
         )
 
-    def _grid(self, image: EncodedImage) -> Grid:
-        _, height, width = self.processor.tensors([image])["image_grid_thw"][0].tolist()
-        return height // self.processor.spatial_merge, width // self.processor.spatial_merge
-
 
 @cache
-def _blank_image() -> EncodedImage:
+def _blank_image(processor: VisionProcessor) -> EncodedImage:
+    """The one with the fewest tokens: it is computed beside every micro-batch of text, over its budget."""
     from PIL import Image
 
-    from openrlhf.images import read_image
-
-    return read_image(Image.new("RGB", (_BLANK_SIDE, _BLANK_SIDE), "white"))
+    tried = [read_image(Image.new("RGB", size, "white")) for size in _BLANKS]
+    return min(tried, key=lambda image: len(processor.tokens(image)))

@@ -1,7 +1,12 @@
-"""The image side of a vision-language model's processor: tokens and tensors of single images, made once each."""
+"""The image side of a vision-language model's processor: tokens and tensors of single images.
+
+What an image is among the tokens takes little room and is kept of every image; its pixels take a lot, and are kept of
+the last ones only, and only where a model is to be fed with them.
+"""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,11 +16,21 @@ from openrlhf.faults import first_line
 from openrlhf.images import ImageError
 from openrlhf.models.errors import ModelError
 from openrlhf.models.vision.architectures import VisionArchitecture, require_architecture
+from openrlhf.models.vision.positions import Grid
 from openrlhf.types import EncodedImage
 
 MARK = "<image>"  # what a row or an agent writes for one image, whatever the model
-_CACHE_BYTES = 2**29
+PIXEL_BYTES = 2**29  # that a trainer keeps
+_KNOWN_IMAGES = 100_000
 _MEDIA = ("image_token_id", "video_token_id", "audio_token_id")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageShape:
+    """What an image is among the tokens."""
+
+    tokens: tuple[int, ...]  # all of them, those around its pixels included
+    grid: Grid | None  # where positions are on a grid
 
 
 class VisionProcessor:
@@ -26,12 +41,13 @@ class VisionProcessor:
 
     Args:
         max_images: that an episode may show.
+        pixel_bytes: of tensors to keep, for whoever asks for those of an image again.
 
     Raises:
         ModelError: no entry for the architecture, or its processor cannot be loaded.
     """
 
-    def __init__(self, path: str, config: PretrainedConfig, max_images: int) -> None:
+    def __init__(self, path: str, config: PretrainedConfig, max_images: int, pixel_bytes: int = 0) -> None:
         self.architecture: VisionArchitecture = require_architecture(path, config)
         self.max_images = max_images
         self.processor = load_processor(path, self.architecture)
@@ -41,8 +57,9 @@ class VisionProcessor:
         self.banned_ids = tuple(sorted({int(settings[name]) for name in _MEDIA if settings.get(name) is not None}))
         self._spatial_merge = int((settings.get("vision_config") or {}).get("spatial_merge_size", 1))
         self._placeholder = self.architecture.placeholder.format(token=self.token)
-        self._made: OrderedDict[EncodedImage, tuple[tuple[int, ...], dict[str, torch.Tensor]]] = OrderedDict()
-        self._bytes = 0
+        self._known: dict[str, ImageShape] = {}  # by the digest of an image
+        self._same: dict[ImageShape, ImageShape] = {}  # images of one size share a shape
+        self._pixels = _Pixels(pixel_bytes)
         own = self.processor.tokenizer.convert_tokens_to_ids(self.token)
         if own != self.token_id:
             raise ModelError(f"model {path!r}: its config says image token {self.token_id}, its processor {own}")
@@ -51,11 +68,6 @@ class VisionProcessor:
     def chat_template(self) -> Any:
         """None where the processor has none of its own; the tokenizer's is the model's then."""
         return self.processor.chat_template
-
-    @property
-    def spatial_merge(self) -> int:
-        """Patches per side of the square that becomes one token."""
-        return self._spatial_merge
 
     def mark(self, text: str) -> str:
         return text if self._placeholder == MARK else text.replace(MARK, self._placeholder)
@@ -90,31 +102,76 @@ class VisionProcessor:
 
     def tokens(self, image: EncodedImage) -> tuple[int, ...]:
         """All tokens of an image, those around its pixels included."""
-        return self._of(image)[0]
+        return self._shape(image).tokens
+
+    def grid(self, image: EncodedImage) -> Grid:
+        """Rows and columns of its tokens. ValueError for a model whose positions are plain."""
+        grid = self._shape(image).grid
+        if grid is None:
+            raise ValueError(f"{image.source}: positions of this model's images are not on a grid")
+        return grid
 
     def tensors(self, images: Sequence[EncodedImage]) -> dict[str, torch.Tensor]:
         """The model's inputs for these images, joined in this order; {} for none."""
-        made = [self._of(image)[1] for image in images]
+        made = [self._tensors(image) for image in images]
         joined = self.architecture.tensors
         return {name: torch.cat([own[name] for own in made], dim=dim) for name, dim in joined.items()} if made else {}
 
-    def _of(self, image: EncodedImage) -> tuple[tuple[int, ...], dict[str, torch.Tensor]]:
+    def _shape(self, image: EncodedImage) -> ImageShape:
+        digest = image.digest
+        if digest not in self._known:
+            self._process(image, digest)
+        return self._known[digest]
+
+    def _tensors(self, image: EncodedImage) -> dict[str, torch.Tensor]:
+        digest = image.digest
+        return self._pixels.get(digest) or self._process(image, digest)
+
+    def _process(self, image: EncodedImage, digest: str) -> dict[str, torch.Tensor]:
         """Raises ImageError for an image that the model's processor refuses, as some do with long thin ones."""
-        if image in self._made:
-            self._made.move_to_end(image)
-            return self._made[image]
         one = {"text": [self.token], "images": [image.decode()]}
         try:
             made = self.processor(**one, add_special_tokens=False, return_tensors="pt")
         except Exception as error:  # a processor is a program of the model's author and may raise anything
             raise ImageError(f"{image.source}: the model's processor refuses it: {first_line(error)}") from error
         tensors = {name: made[name] for name in self.architecture.tensors}
-        self._made[image] = tuple(made["input_ids"][0].tolist()), tensors
+        ids = made["input_ids"][0].tolist()
+        one_of = {token: token for token in ids}  # as many objects as different tokens: nearly all are the same
+        shape = ImageShape(tuple(one_of[token] for token in ids), self._grid_of(tensors))
+        if len(self._known) >= _KNOWN_IMAGES:
+            del self._known[next(iter(self._known))]
+        self._known[digest] = self._same.setdefault(shape, shape)
+        self._pixels.put(digest, tensors)
+        return tensors
+
+    def _grid_of(self, tensors: Mapping[str, torch.Tensor]) -> Grid | None:
+        if self.architecture.positions == "plain":
+            return None
+        _, height, width = tensors["image_grid_thw"][0].tolist()
+        return height // self._spatial_merge, width // self._spatial_merge
+
+
+class _Pixels:
+    """Tensors of the images that were asked for last, up to a number of bytes; of none where that is 0."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept: OrderedDict[str, dict[str, torch.Tensor]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, digest: str) -> dict[str, torch.Tensor] | None:
+        if digest in self._kept:
+            self._kept.move_to_end(digest)
+        return self._kept.get(digest)
+
+    def put(self, digest: str, tensors: dict[str, torch.Tensor]) -> None:
+        if self._limit == 0 or digest in self._kept:
+            return
+        self._kept[digest] = tensors
         self._bytes += _size(tensors)
-        while self._bytes > _CACHE_BYTES and len(self._made) > 1:
-            _, (_, oldest) = self._made.popitem(last=False)
+        while self._bytes > self._limit and len(self._kept) > 1:
+            _, oldest = self._kept.popitem(last=False)
             self._bytes -= _size(oldest)
-        return self._made[image]
 
 
 def load_processor(path: str, architecture: VisionArchitecture) -> Any:
