@@ -35,7 +35,15 @@ from openrlhf.rollout.errors import EngineDead
 from openrlhf.rollout.vllm.args import VllmEngineArgs
 from openrlhf.rollout.vllm.calls import while_alive
 from openrlhf.rollout.vllm.core import quick_core
-from openrlhf.rollout.vllm.requests import check_prompt, to_completion, to_vllm_prompt, to_vllm_sampling
+from openrlhf.rollout.vllm.pictures import Pictures
+from openrlhf.rollout.vllm.requests import (
+    EnginePrompt,
+    check_prompt,
+    to_completion,
+    to_engine_prompt,
+    to_vllm_prompt,
+    to_vllm_sampling,
+)
 from openrlhf.types import Completion, EncodedImage, SamplingParams, TransferManifest
 
 RECEIVER = "openrlhf.rollout.vllm.receiver.WeightReceiver"
@@ -58,15 +66,13 @@ class EngineStats:
 class _HeldRequest:
     """A request that waits for `release()`."""
 
-    prompt: Any
+    prompt: EnginePrompt
     params: VllmSamplingParams
-    prompt_token_ids: tuple[int, ...]
-    images: tuple[str, ...] = ()  # their digests
     started: "asyncio.Future[RequestOutputCollector]" = field(default_factory=asyncio.Future)
 
-    def order(self) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
+    def order(self) -> tuple[Any, ...]:
         """The seed first: it differs between the samples of one prompt."""
-        return (-1 if self.params.seed is None else self.params.seed, self.prompt_token_ids, self.images)
+        return (-1 if self.params.seed is None else self.params.seed, *self.prompt.order())
 
 
 class VllmEngine:
@@ -88,6 +94,7 @@ class VllmEngine:
         self._idle.set()
         self._control = asyncio.Lock()  # one of release, receive, sleep, wake at a time
         self._clock = BusyClock()
+        self._pictures = Pictures()
         self._finished = 0
         self._prompt_tokens = 0
         self._tokens_generated = 0
@@ -125,10 +132,9 @@ class VllmEngine:
         self._live()
         shown, vision = tuple(images or ()), self.image_tokens
         params = to_vllm_sampling(sampling_params, self._args.stop_token_ids, vision.banned_ids if vision else ())
-        prompt = to_vllm_prompt(prompt_token_ids, shown, vision)
+        prompt = to_engine_prompt(prompt_token_ids, shown, vision)
         if self._held is not None:
-            digests = tuple(image.digest for image in shown)
-            collector = await self._wait_for_release(_HeldRequest(prompt, params, tuple(prompt_token_ids), digests))
+            collector = await self._wait_for_release(_HeldRequest(prompt, params))
         else:
             while not self._open.is_set():
                 await self._open.wait()
@@ -265,14 +271,15 @@ class VllmEngine:
                 self._leave()
             raise
 
-    async def _submit(self, prompt: Any, params: VllmSamplingParams) -> RequestOutputCollector:
+    async def _submit(self, prompt: EnginePrompt, params: VllmSamplingParams) -> RequestOutputCollector:
         """Hand a request to the core; it counts as in flight until `_leave()`."""
         llm = self._live()
+        ready = to_vllm_prompt(prompt, self._pictures)
         self._clock.start()
         self._idle.clear()
         self._next_request += 1
         try:
-            return await llm.add_request(str(self._next_request), prompt, params)
+            return await llm.add_request(str(self._next_request), ready, params)
         except EngineDeadError as error:
             self._leave()
             raise self._died(error) from error

@@ -1,7 +1,7 @@
 """Translate between our records and vLLM's: sampling parameters in, completions out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
 from openrlhf.interfaces import ImageTokens
 from openrlhf.rollout.errors import GenerationError
+from openrlhf.rollout.vllm.pictures import Pictures
 from openrlhf.types import Completion, EncodedImage, FinishReason, SamplingParams
 
 FINISH_REASONS: dict[str | None, FinishReason] = {"stop": "stop", "length": "length", "abort": "aborted"}
@@ -22,24 +23,42 @@ FINISH_REASONS: dict[str | None, FinishReason] = {"stop": "stop", "length": "len
 BAN = -100.0  # vLLM's strongest bias on a logit
 
 
-def to_vllm_prompt(
+@dataclass(frozen=True, slots=True)
+class EnginePrompt:
+    """A prompt that waits for the engine. Its images are decoded when it is handed over: held requests are many."""
+
+    token_ids: tuple[int, ...]  # one placeholder per image
+    images: tuple[EncodedImage, ...] = ()
+
+    def order(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        return self.token_ids, tuple(image.digest for image in self.images)
+
+
+def to_engine_prompt(
     prompt_token_ids: Sequence[int], images: Sequence[EncodedImage], image_tokens: ImageTokens | None
-) -> Any:
-    """Return vLLM's prompt. Ids of images come expanded and leave folded: vLLM would expand them once more.
+) -> EnginePrompt:
+    """Ids of images come expanded and leave folded: vLLM would expand them once more.
 
     ValueError where the ids are not those of these images, or the model takes none.
     """
     ids = [int(token) for token in prompt_token_ids]
     if image_tokens is not None:
         ids = image_tokens.fold(ids, images)
-    if not images:
-        return tokens_input(ids)
-    if image_tokens is None:
+    if images and image_tokens is None:
         raise ValueError(f"{len(images)} images for a model that takes none")
-    if len(images) > image_tokens.max_images:
+    if image_tokens is not None and len(images) > image_tokens.max_images:
         limit = f"--data.max_images_per_prompt {image_tokens.max_images}"
         raise ValueError(f"{len(images)} images in one prompt: over {limit}")
-    return TokensPrompt(prompt_token_ids=ids, multi_modal_data={"image": [image.decode() for image in images]})
+    return EnginePrompt(tuple(ids), tuple(images))
+
+
+def to_vllm_prompt(prompt: EnginePrompt, pictures: Pictures) -> Any:
+    """Return vLLM's prompt, its images decoded."""
+    ids = list(prompt.token_ids)
+    if not prompt.images:
+        return tokens_input(ids)
+    shown = [pictures.of(image) for image in prompt.images]
+    return TokensPrompt(prompt_token_ids=ids, multi_modal_data={"image": shown})
 
 
 def check_prompt(output: RequestOutput, prompt_token_ids: Sequence[int], engine: str) -> None:
