@@ -24,7 +24,10 @@ def images_of(row: Row, key: str, text: str, vision: ImageTokens) -> tuple[Encod
     values = () if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
     placeholders = text.count(vision.token)
     if placeholders and not vision.max_images:
-        raise DataError(f"{row.where}: the prompt shows {placeholders} images, but --data.max_images_per_prompt is 0")
+        raise DataError(
+            f"{row.where}: the prompt shows {placeholders} images, but --data.max_images_per_prompt is 0 (as always in "
+            "the evaluate command, which shows text only)"
+        )
     if len(values) > vision.max_images:
         raise DataError(
             f"{row.where}: {key!r} has {len(values)} images; --data.max_images_per_prompt is {vision.max_images}"

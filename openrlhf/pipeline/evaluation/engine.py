@@ -6,15 +6,18 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from openrlhf.config.evaluate import EvaluateConfig
-from openrlhf.interfaces import LLMEngine
+from openrlhf.interfaces import ImageTokens, LLMEngine
 from openrlhf.rollout.endpoint import EndpointEngine
 from openrlhf.rollout.vllm.args import VllmEngineArgs
 from openrlhf.rollout.vllm.environment import engine_environment, silence_import
 
 
 @asynccontextmanager
-async def started_engine(config: EvaluateConfig, tokenizer: Any) -> AsyncIterator[LLMEngine]:
-    """The engine of a resolved config, ended with the block."""
+async def started_engine(
+    config: EvaluateConfig, tokenizer: Any, vision: ImageTokens | None
+) -> AsyncIterator[LLMEngine]:
+    """The engine of a resolved config, ended with the block. `vision`: of a model with images, so that it samples no
+    tokens of them."""
     if config.endpoint.url is not None:
         served = EndpointEngine(
             config.endpoint.url,
@@ -36,17 +39,22 @@ async def started_engine(config: EvaluateConfig, tokenizer: Any) -> AsyncIterato
     silence_import()
     from openrlhf.rollout.vllm.engine import VllmEngine
 
-    engine = VllmEngine(
-        VllmEngineArgs(
-            model_path=str(config.actor.model_name_or_path),
-            vllm=config.engine(),
-            device=device,
-            max_model_len=config.data.max_len,
-            seed=config.train.seed,
-        )
-    )
+    engine = VllmEngine(engine_arguments(config, device, vision))
     try:
         await engine.start()
         yield engine
     finally:
         engine.shutdown()
+
+
+def engine_arguments(
+    config: EvaluateConfig, device: Literal["cpu", "cuda"], vision: ImageTokens | None
+) -> VllmEngineArgs:
+    return VllmEngineArgs(
+        model_path=str(config.actor.model_name_or_path),
+        vllm=config.engine(),
+        device=device,
+        max_model_len=config.data.max_len,
+        seed=config.train.seed,
+        image_tokens=vision,
+    )

@@ -19,16 +19,22 @@ from openrlhf.models.errors import ModelError
 from openrlhf.models.heads import check_heads
 from openrlhf.models.load import load_config
 from openrlhf.models.tokenizer import load_tokenizer
-from openrlhf.models.vision.architectures import has_vision
+from openrlhf.models.vision.architectures import architecture_of, has_vision
 from openrlhf.models.vision.make import vision_processor
-from openrlhf.models.vision.processor import VisionProcessor
+from openrlhf.models.vision.processor import MARK, VisionProcessor
 from openrlhf.pipeline.problems import Problems
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
 from openrlhf.reward.make import make_reward
 from openrlhf.rollout.agent import AgentExecutorBase
 from openrlhf.rollout.user_agent import make_executor
 
-_IMAGES = "images"  # the column, as --data.image_key of training calls it by default
+_IMAGES = ("images", "image")  # columns: what --data.image_key of training is by default, and the other usual name
+_IMAGE_IDS = ("image_token_id", "image_token_index")
+_SHOWN = 60  # characters of a prompt in a message
+_TEXT_ONLY = (
+    "this command shows a model text only; evaluate them in a training run, by its --eval.dataset and "
+    "--data.max_images_per_prompt"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,7 @@ class EvaluationInputs:
     prompts: PromptSet
     executor: AgentExecutorBase
     reward: RewardSource | None  # None: tasks or the agent give every score
+    vision: VisionProcessor | None  # of a vision-language model with an entry; it is shown no images
 
 
 def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
@@ -56,15 +63,17 @@ def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
         attempt(lambda: _refuse_images(config))
     name = str(config.actor.model_name_or_path or config.endpoint.tokenizer)
     vision = None
-    if model is not None and config.data.apply_chat_template:  # whose template may be the processor's, and takes parts
+    if model is not None and architecture_of(model) is not None:  # another one is run on text by vLLM alone
         vision = attempt(lambda: vision_processor(name, model, max_images=0))
     tokenizer = attempt(lambda: load_tokenizer(name, None if vision is None else vision.chat_template))
     prompts = attempt(lambda: _prompts(config, tokenizer, sources, vision)) if tokenizer is not None else None
+    if prompts is not None and model is not None and has_vision(model) and vision is None:
+        attempt(lambda: _refuse_placeholders(config, prompts, tokenizer, model))
     for environment in sorted({prompt.env_func for prompt in prompts or () if prompt.env_func is not None}):
         attempt(lambda environment=environment: _probe(config, environment))  # type: ignore[misc]  # bound at once
     if problems or prompts is None or executor is None:
         raise problems.error()
-    return EvaluationInputs(tokenizer, prompts, executor, reward)
+    return EvaluationInputs(tokenizer, prompts, executor, reward, vision)
 
 
 def _model(config: EvaluateConfig) -> PretrainedConfig | None:
@@ -87,14 +96,23 @@ def _refuse_images(config: EvaluateConfig) -> None:
     """DataError where rows have images, which the model would take but is not shown here."""
     asked = config.eval
     rows = load_rows(
-        str(asked.dataset), required=(), optional=(_IMAGES,), split=asked.split, max_samples=asked.max_samples
+        str(asked.dataset), required=(), optional=_IMAGES, split=asked.split, max_samples=asked.max_samples
     )
-    shown = sum(bool(row.values.get(_IMAGES)) for row in rows)
-    if shown:
-        raise DataError(
-            f"{asked.dataset}: {shown} of {len(rows)} rows have {_IMAGES!r}, and this command shows a model text only; "
-            "evaluate them in a training run, by its --eval.dataset and --data.max_images_per_prompt"
-        )
+    for column in _IMAGES:
+        shown = sum(bool(row.values.get(column)) for row in rows)
+        if shown:
+            raise DataError(f"{asked.dataset}: {shown} of {len(rows)} rows have {column!r}, and {_TEXT_ONLY}")
+
+
+def _refuse_placeholders(config: EvaluateConfig, prompts: PromptSet, tokenizer: Any, model: PretrainedConfig) -> None:
+    """DataError where a prompt shows an image. A model with an entry has its processor say so, naming the row."""
+    ids = [found for name, found in model.to_dict().items() if name in _IMAGE_IDS and found is not None]
+    marks = (MARK, *tokenizer.convert_ids_to_tokens(ids))
+    for prompt in prompts:
+        for mark in marks:
+            if mark in prompt.text:
+                where = f"{config.eval.dataset}: prompt {prompt.prompt_id} ({prompt.text[:_SHOWN]!r})"
+                raise DataError(f"{where} has {mark!r}, the place of an image, and {_TEXT_ONLY}")
 
 
 def _prompts(config: EvaluateConfig, tokenizer: Any, reward: RewardConfig, vision: VisionProcessor | None) -> PromptSet:

@@ -58,7 +58,7 @@ async def _sample(config: EvaluateConfig, inputs: EvaluationInputs, file: Path, 
     environments = Environments(environments_of(config.env), config.env.max_episodes)
     tasks = TaskRewards(config.env, inputs.tokenizer)
     with file.open("w", encoding="utf-8") as lines:
-        async with started_engine(config, inputs.tokenizer) as engine:
+        async with started_engine(config, inputs.tokenizer, inputs.vision) as engine:
             generator = RolloutGenerator(
                 engine=engine,
                 executor=inputs.executor,

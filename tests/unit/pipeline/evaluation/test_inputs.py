@@ -4,10 +4,12 @@ import json
 import shutil
 
 import pytest
+from transformers import Qwen3_5Config
 
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.evaluate import EvaluateConfig
 from openrlhf.config.schema import nest
+from openrlhf.pipeline.evaluation.engine import engine_arguments
 from openrlhf.pipeline.evaluation.inputs import open_inputs
 from tests.models import make_tiny_tokenizer, tiny_llama_config
 from tests.vision_models import tiny_idefics3_config, tiny_idefics3_processor
@@ -22,6 +24,8 @@ def models(tmp_path_factory):
     tiny_idefics3_config().save_pretrained(folder / "seeing")
     tiny_idefics3_processor().save_pretrained(folder / "seeing")
     make_tiny_tokenizer().save_pretrained(folder / "tokenizer")
+    Qwen3_5Config(image_token_id=tiny_idefics3_config().image_token_id).save_pretrained(folder / "without_entry")
+    tiny_idefics3_processor().tokenizer.save_pretrained(folder / "without_entry")
     return folder
 
 
@@ -52,6 +56,43 @@ def test_images_that_a_model_would_not_be_shown_are_one_line(models, tmp_path):
         (line,) = caught.value.problems
         assert line.startswith(f"{tmp_path / 'rows.jsonl'}: 2 of 5 rows have 'images', and this command shows a model")
         assert "--eval.dataset" in line
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_a_placeholder_in_a_prompt_is_refused_by_row(models, tmp_path, chat):
+    # The figures are in a column of another name: the model would be tested blind.
+    rows = [{"input": "a"}, {"input": "is <image> red", "figure": "red.png"}]
+    for flags in (
+        {"actor__model_name_or_path": models / "seeing"},
+        {"endpoint__url": "http://127.0.0.1:9/v1", "endpoint__tokenizer": models / "seeing"},
+    ):
+        with pytest.raises(ConfigError) as caught:
+            opened(tmp_path, rows, data__apply_chat_template=chat, **flags)
+        (line,) = caught.value.problems
+        assert line.startswith(f"{tmp_path / 'rows.jsonl'}:2: the prompt shows 1 images, but")
+        assert "which shows text only" in line
+
+
+def test_a_placeholder_is_refused_of_a_model_without_an_entry_too(models, tmp_path):
+    flags = {"actor__model_name_or_path": models / "without_entry"}
+    assert opened(tmp_path, [{"input": "a"}], **flags).vision is None  # vLLM alone runs it on text
+    with pytest.raises(ConfigError, match=r"prompt 1 \('is <image> red'\) has '<image>', the place of an image"):
+        opened(tmp_path, [{"input": "a"}, {"input": "is <image> red"}], **flags)
+
+
+def test_the_other_usual_column_of_images_is_looked_at(models, tmp_path):
+    with pytest.raises(ConfigError, match="1 of 2 rows have 'image', and this command shows a model text only"):
+        opened(
+            tmp_path, [{"input": "a", "image": "1.png"}, {"input": "b"}], actor__model_name_or_path=models / "seeing"
+        )
+
+
+def test_image_tokens_are_not_sampled(models, tmp_path):
+    inputs = opened(tmp_path, [{"input": "a"}], actor__model_name_or_path=models / "seeing")
+    config = EvaluateConfig.model_validate(nest({"actor.model_name_or_path": str(models / "seeing")}))
+    arguments = engine_arguments(config, "cpu", inputs.vision)
+    assert arguments.image_tokens.banned_ids == (tiny_idefics3_config().image_token_id,)
+    assert arguments.image_tokens.max_images == 0
 
 
 def test_rows_of_text_pass_whatever_the_model(models, tmp_path):
