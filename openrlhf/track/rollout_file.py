@@ -30,15 +30,20 @@ def rollout_files(folder: Path) -> dict[int, Path]:
 
 
 def write_samples(path: Path, samples: Iterable[Mapping[str, Any]]) -> None:
-    """Write the file under a hidden name and rename it: a process that is killed meanwhile leaves no half file.
+    """Write the file of a step.
 
     The same samples give the same bytes: the time that gzip would note is left out.
     """
     text = "".join(json.dumps(sample, allow_nan=False) + "\n" for sample in samples)
+    write_whole(path, gzip.compress(text.encode(), compresslevel=_LEVEL, mtime=0))
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file under a hidden name and rename it: a process that is killed meanwhile leaves no half file."""
     hidden = path.with_name(f".{path.name}")
     try:
         with hidden.open("wb") as file:
-            file.write(gzip.compress(text.encode(), compresslevel=_LEVEL, mtime=0))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         hidden.replace(path)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from openrlhf.track.rollout_file import rollout_file, rollout_files, write_samples
+from openrlhf.track.rollout_file import rollout_file, rollout_files, write_samples, write_whole
 from openrlhf.types import EncodedImage, Rollout, RolloutGroup, Segment
 
 IMAGES = "images"  # folder beside the steps
@@ -114,4 +114,4 @@ class RolloutStore:
             path = self._folder / IMAGES / image_name(image)
             path.parent.mkdir(exist_ok=True)
             if not path.exists():
-                path.write_bytes(image.data)
+                write_whole(path, image.data)

@@ -16,6 +16,7 @@ from selenium.webdriver.support.ui import Select
 from openrlhf.track.report.page import render
 from openrlhf.track.report.run_data import read_run
 from openrlhf.track.rollout_file import rollout_file
+from tests.pictures import file_of, plain
 
 ATTACK = "<img src=x onerror=\"document.title='taken'\"></script><script>document.title='taken'</script>"
 ODD = "日本語 \u202e\U0001f600\ufffd\n\t&amp;"
@@ -194,6 +195,19 @@ def test_tokens_are_coloured_by_what_is_asked(browser, tmp_path):
     assert "not trained on" in browser.find_element(By.CSS_SELECTOR, ".nothing").text  # no trainer's logprobs
     choose(browser, "step", "1")
     assert texts(browser, ".list button span") == ["1:0/0"]
+    assert_quiet(browser)
+
+
+def test_images_are_shown_and_a_lost_one_is_told(browser, tmp_path):
+    folder = write_run(
+        tmp_path / "run", [row(1)], [sample(1, 0, segments=[segment(images=["a.png", "__proto__", "a.png"])])]
+    )
+    (folder / "rollouts" / "images").mkdir()
+    (folder / "rollouts" / "images" / "a.png").write_bytes(file_of(plain("red", 1000, 500)))
+    show(browser, tmp_path, folder)
+    script = "return [...document.querySelectorAll('.pictures img')].map(image => [image.naturalWidth, image.alt])"
+    assert browser.execute_script(script) == [[256, "image 1"], [256, "image 3"]]
+    assert texts(browser, ".pictures span") == ["image 2: its file is gone or broken"]
     assert_quiet(browser)
 
 

@@ -4,7 +4,6 @@ A run that was killed while it wrote leaves half a line, and a disk that filled 
 are left out and named on the page; they never cost the rest.
 """
 
-import base64
 import gzip
 import json
 import math
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from openrlhf.track.errors import TrackError
+from openrlhf.track.report.thumbnails import thumbnail
 from openrlhf.track.rollout_file import rollout_files
 from openrlhf.track.rollout_store import IMAGES
 
@@ -32,6 +32,7 @@ class RunData:
     name: str
     rows: list[dict[str, float | None]]  # metrics.jsonl
     samples: list[dict[str, Any]] = field(default_factory=list)  # rollouts/, every token with its text
+    images: dict[str, str] = field(default_factory=dict)  # by name, as data addresses: samples of a prompt share theirs
     notes: list[str] = field(default_factory=list)  # what could not be shown
 
     def to_json(self) -> dict[str, Any]:
@@ -42,6 +43,7 @@ class RunData:
             "steps": [row["step"] for row in self.rows],
             "metrics": {name: [_rounded(row.get(name)) for row in self.rows] for name in names},
             "samples": self.samples,
+            "images": self.images,
             "notes": self.notes,
         }
 
@@ -69,12 +71,14 @@ def read_run(folder: Path, name: str, pieces: Pieces | None, max_samples: int) -
         if len(shown) < len(found):
             notes.append(f"{path.name}: {len(found) - len(shown)} of {len(found)} samples are incomplete")
         samples += shown
-    for sample in samples:
-        for segment in sample["segments"]:
-            segment["images"] = [_address(folder / "rollouts" / IMAGES, name) for name in segment["images"]]
-            ids = segment["token_ids"]
-            segment["pieces"] = [str(token_id) for token_id in ids] if pieces is None else pieces(ids)
-    return RunData(name, rows, samples, notes)
+    segments = [segment for sample in samples for segment in sample["segments"]]
+    for segment in segments:
+        ids = segment["token_ids"]
+        segment["pieces"] = [str(token_id) for token_id in ids] if pieces is None else pieces(ids)
+    shown_images = dict.fromkeys(image for segment in segments for image in segment["images"])
+    made = {image: thumbnail(folder / "rollouts" / IMAGES, image) for image in shown_images}
+    images = {image: address for image, address in made.items() if address is not None}
+    return RunData(name, rows, samples, images, notes)
 
 
 def _objects(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
@@ -138,15 +142,6 @@ def _segment(segment: Any) -> dict[str, Any] | None:
         return None
     images = segment.get("images")
     return streams | {"images": [str(name) for name in images] if isinstance(images, list) else []}
-
-
-def _address(folder: Path, name: str) -> str | None:
-    """A stored image inside the page; None where its file is gone, or its name leads out of the folder."""
-    path = folder / name
-    if Path(name).name != name or not path.is_file():
-        return None
-    kind = "jpeg" if path.suffix == ".jpg" else "png"
-    return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def _is_number(value: Any) -> bool:

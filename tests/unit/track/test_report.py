@@ -1,5 +1,7 @@
 """The report page: complete in one file, and deaf to what models write."""
 
+import base64
+import io
 import json
 import random
 import re
@@ -7,12 +9,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from openrlhf.cli.report import main
 from openrlhf.track.errors import TrackError
 from openrlhf.track.report.page import render
 from openrlhf.track.report.run_data import read_run, unique_names
 from openrlhf.track.rollout_file import rollout_file, write_samples
+from tests.pictures import file_of, plain
 
 SEGMENT = {
     "token_ids": [5, 6, 7],
@@ -69,16 +73,28 @@ def test_what_a_model_wrote_is_never_markup(tmp_path):
     assert embedded(page)["runs"][0]["samples"][0]["label"] == "</script><script>alert(1)</script>"
 
 
-def test_images_are_inside_the_page(tmp_path):
+def shown_image(address: str) -> Image.Image:
+    head, _, body = address.partition(",")
+    assert head == "data:image/png;base64"
+    return Image.open(io.BytesIO(base64.b64decode(body)))
+
+
+def test_images_are_inside_the_page_each_once_and_small(tmp_path):
     folder = write_run(tmp_path / "run", steps=1, per_step=1)
-    (folder / "rollouts" / "images").mkdir()
-    (folder / "rollouts" / "images" / "a.png").write_bytes(b"pixels")
-    (tmp_path / "secret.png").write_bytes(b"secret")
-    names = ["a.png", "gone.png", "../../../secret.png", str(tmp_path / "secret.png")]
-    row = sample(1, 0) | {"segments": [SEGMENT | {"images": names}]}
-    write_samples(rollout_file(folder / "rollouts", 1), [row])
-    shown = embedded(render([read_run(folder, "run", None, 10)]))["runs"][0]["samples"][0]["segments"][0]
-    assert shown["images"] == ["data:image/png;base64,cGl4ZWxz", None, None, None]  # base64 of "pixels"
+    images = folder / "rollouts" / "images"
+    images.mkdir()
+    (images / "a.png").write_bytes(file_of(plain("red", 1000, 500)))
+    (images / "broken.png").write_bytes(b"pixels")
+    (tmp_path / "secret.png").write_bytes(file_of(plain("blue")))
+    names = ["a.png", "a.png", "gone.png", "broken.png", "../../../secret.png", str(tmp_path / "secret.png")]
+    rows = [sample(1, index) | {"segments": [SEGMENT | {"images": names}]} for index in range(3)]
+    write_samples(rollout_file(folder / "rollouts", 1), rows)
+    page = render([read_run(folder, "run", None, 10)])
+    shown = embedded(page)["runs"][0]
+    assert [each["segments"][0]["images"] for each in shown["samples"]] == [names] * 3
+    assert list(shown["images"]) == ["a.png"]
+    assert shown_image(shown["images"]["a.png"]).size == (256, 128)
+    assert page.count("data:image") == 1
 
 
 def test_the_page_asks_for_no_other_file(tmp_path):

@@ -1,11 +1,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from openrlhf.images import read_image
 from openrlhf.track.rollout_file import read_samples
 from openrlhf.track.rollout_store import RolloutStore, TrainedSample
-from openrlhf.types import RewardOutcome
+from openrlhf.types import RewardOutcome, RolloutGroup
 from tests.pictures import file_of, picture, plain
 
 
@@ -72,6 +73,25 @@ def test_images_are_files_beside_the_steps_each_of_them_once(tmp_path, make_grou
     assert second["segments"][0]["images"] == [f"{photo.digest[:16]}.jpg", red_name]
     assert (tmp_path / "images" / red_name).read_bytes() == red.data
     assert len(list((tmp_path / "images").iterdir())) == 2
+
+
+def test_an_image_whose_write_breaks_off_is_written_the_next_time(tmp_path, make_group, monkeypatch):
+    (rollout,) = make_group("a", 1).rollouts
+    red = picture("red")
+    seen = replace(rollout, segments=(replace(rollout.segments[0], images=(red,)),))
+    store = RolloutStore(tmp_path, per_step=1)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            store.write(1, [RolloutGroup("a", (seen,))], {})
+    assert list((tmp_path / "images").iterdir()) == []
+    store.write(2, [RolloutGroup("a", (seen,))], {})
+    (file,) = (tmp_path / "images").iterdir()
+    assert file.read_bytes() == red.data
 
 
 def test_what_is_no_number_is_null(tmp_path, make_group):

@@ -50,11 +50,11 @@ function tokens(segment, view, top) {
   return box;
 }
 
-/* What the policy saw, in the order of the placeholders in the tokens. */
-function pictures(segment) {
-  return make("div", { class: "pictures" }, ...segment.images.map((address, index) => address === null
-    ? make("span", {}, `image ${index + 1}: its file is gone`)
-    : make("img", { src: address, alt: `image ${index + 1}` })));
+/* What the policy saw, in the order of the placeholders in the tokens. `images`: the run's, by name. */
+function pictures(segment, images) {
+  return make("div", { class: "pictures" }, ...segment.images.map((name, index) => Object.hasOwn(images, name)
+    ? make("img", { src: images[name], alt: `image ${index + 1}` })
+    : make("span", {}, `image ${index + 1}: its file is gone or broken`)));
 }
 
 function scale(view, top, known) {
@@ -64,7 +64,7 @@ function scale(view, top, known) {
   return make("p", { class: "says" }, ends[0], make("i", { class: view.signed ? "scale signed" : "scale" }), ends[1], " ", view.says);
 }
 
-function sampleCard(sample, view) {
+function sampleCard(sample, view, images) {
   const facts = [["reward", short(sample.reward)], ["shaped reward", short(sample.shaped_reward)], ["score", short(sample.score)],
     ["status", sample.status], ["label", sample.label], ["truncated", sample.truncated ? "yes" : "no"],
     ["reason", sample.reason], ...Object.entries(sample.extra_logs).map(([name, value]) => [name, short(value)])];
@@ -76,7 +76,7 @@ function sampleCard(sample, view) {
     scale(view, top, values.length > 0),
     ...sample.segments.flatMap((segment, index) => [
       ...(sample.segments.length > 1 ? [make("h4", {}, `segment ${index + 1} of ${sample.segments.length}`)] : []),
-      pictures(segment), tokens(segment, view, top)]));
+      pictures(segment, images), tokens(segment, view, top)]));
 }
 
 function rollouts() {
@@ -94,7 +94,7 @@ function rollouts() {
   const show = () => {
     [...list.children].forEach((button, index) => button.setAttribute("aria-pressed", index === chosen));
     const sample = samples()[chosen];
-    detail.replaceChildren(...(sample ? [sampleCard(sample, VIEWS[view.value])] : []));
+    detail.replaceChildren(...(sample ? [sampleCard(sample, VIEWS[view.value], stored[+run.value].images)] : []));
   };
   const fill = () => {
     chosen = 0;
