@@ -5,8 +5,10 @@
 #   ray start --head --num-gpus 4
 #   OPENRLHF_PATH=$PWD examples/scripts/train_vlm_math_hybrid_engine.sh
 #
-# A row of the data has messages with {"type": "image"} parts in `prompt`, its figures in `images` and the answer in
-# `label` (docs/vision.md). The model must have an entry in openrlhf/models/vision/architectures.py.
+# A row of the data has its question in `problem`, with an <image> for each figure, the figures in `images` and the
+# answer in `answer`, as those of hiyouga/geometry3k. INPUT_KEY and LABEL_KEY name the columns of other data, whose
+# questions may also be messages with {"type": "image"} parts (docs/vision.md). The model must have an entry in
+# openrlhf/models/vision/architectures.py.
 # examples/vision/run.sh is the same on a CPU. Flags after the script's name are added to the command.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -21,8 +23,8 @@ ray job submit --address "${RAY_ADDRESS:-http://127.0.0.1:8265}" \
    --actor.model_name_or_path "${MODEL:-HuggingFaceM4/Idefics3-8B-Llama3}" \
    --reward.remote_url examples/python/math_reward_func.py \
    --data.prompt_dataset "${DATASET:-hiyouga/geometry3k}" \
-   --data.input_key prompt \
-   --data.label_key label \
+   --data.input_key "${INPUT_KEY:-problem}" \
+   --data.label_key "${LABEL_KEY:-answer}" \
    --data.image_key images \
    --data.max_images_per_prompt 1 \
    --data.apply_chat_template \
