@@ -18,7 +18,7 @@ from openrlhf.config.report import PROGRAM, ReportCommand
 from openrlhf.config.yaml_file import read_yaml
 from openrlhf.track.errors import TrackError
 from openrlhf.track.report.page import render
-from openrlhf.track.report.run_data import Pieces, read_run, unique_names
+from openrlhf.track.report.run_data import Pieces, check_is_run, read_run, unique_names
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell("error", ["name at least one run's folder"])
         return EXIT_REFUSED
     try:
+        for folder in folders:
+            check_is_run(folder)
         runs = [
             read_run(folder, name, _pieces(folder, command.tokenizer), command.max_samples)
             for folder, name in zip(folders, unique_names(folders), strict=True)
@@ -48,12 +50,18 @@ def _pieces(folder: Path, tokenizer: str | None) -> Pieces | None:
     from openrlhf.models.tokenizer import load_tokenizer
 
     try:
-        name = tokenizer or read_yaml(str(folder / "config.yaml")).actor.model_name_or_path
-        loaded = load_tokenizer(name or str(folder))
+        loaded = load_tokenizer(tokenizer or _model(folder))
     except (ConfigError, ModelError, OSError, ValueError) as error:
         tell("warning", [f"{folder}: tokens are shown by their ids, for there is no tokenizer ({error})"])
         return None
     return lambda token_ids: [str(loaded.decode([token_id])) for token_id in token_ids]
+
+
+def _model(folder: Path) -> str:
+    """The exported model where there is one, which needs no hub; else the model that was trained."""
+    if (folder / "tokenizer.json").is_file():
+        return str(folder)
+    return read_yaml(str(folder / "config.yaml")).actor.model_name_or_path or str(folder)
 
 
 if __name__ == "__main__":

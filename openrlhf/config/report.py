@@ -17,6 +17,7 @@ class ReportCommand(Section):
     output: str | None = None
     """The page. None: report.html in the first run's folder."""
     tokenizer: str | None = None
-    """Hugging Face name or folder whose tokenizer gives tokens their text. None: the model each run trained."""
+    """Hugging Face name or folder whose tokenizer gives tokens their text. None: the run's own folder,
+    or where it has none, the model that was trained."""
     max_samples: int = 200
     """Stored samples to show of each run."""

@@ -23,6 +23,7 @@ Pieces = Callable[[Sequence[int]], list[str]]  # token ids -> the text of each
 _STREAMS = ("action_mask", "loss_mask", "logprobs", "policy_versions")
 _ADDED_STREAMS = ("advantages", "train_logprobs", "ref_logprobs", "values")  # by training
 _DIGITS = 6  # of a metric, as many as a chart can show
+MOST_TOKENS = 1_000_000  # of a run's samples on the page: about 50 bytes each
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,12 @@ class RunData:
         }
 
 
+def check_is_run(folder: Path) -> None:
+    """TrackError if there is no metrics.jsonl, so that this is not the folder of a run."""
+    if not (folder / "metrics.jsonl").is_file():
+        raise TrackError(f"{folder}: holds no metrics.jsonl, so it is not the folder of a run")
+
+
 def read_run(folder: Path, name: str, pieces: Pieces | None, max_samples: int) -> RunData:
     """Read `folder`.
 
@@ -56,21 +63,13 @@ def read_run(folder: Path, name: str, pieces: Pieces | None, max_samples: int) -
         max_samples: stored samples to show, spread over all steps.
 
     Raises:
-        TrackError: there is no metrics.jsonl, so this is not the folder of a run.
+        TrackError: as `check_is_run`.
     """
-    metrics = folder / "metrics.jsonl"
-    if not metrics.is_file():
-        raise TrackError(f"{folder}: holds no metrics.jsonl, so it is not the folder of a run")
+    check_is_run(folder)
     notes: list[str] = []
-    rows = [row for row in _objects(metrics, notes) if _is_number(row.get("step"))]
+    rows = [row for row in _objects(folder / "metrics.jsonl", notes) if _is_number(row.get("step"))]
     rows.sort(key=lambda row: row["step"])
-    samples = []
-    for path in _spread(folder, max_samples):
-        found = list(_objects(path, notes))
-        shown = [sample for sample in map(_sample, found) if sample is not None]
-        if len(shown) < len(found):
-            notes.append(f"{path.name}: {len(found) - len(shown)} of {len(found)} samples are incomplete")
-        samples += shown
+    samples = _samples(_spread(folder, max_samples), max_samples, notes)
     segments = [segment for sample in samples for segment in sample["segments"]]
     for segment in segments:
         ids = segment["token_ids"]
@@ -79,6 +78,27 @@ def read_run(folder: Path, name: str, pieces: Pieces | None, max_samples: int) -
     made = {image: thumbnail(folder / "rollouts" / IMAGES, image) for image in shown_images}
     images = {image: address for image, address in made.items() if address is not None}
     return RunData(name, rows, samples, images, notes)
+
+
+def _samples(files: Sequence[Path], max_samples: int, notes: list[str]) -> list[dict[str, Any]]:
+    """The samples of the files, of each the first ones where all would be too many; notes say what is left out."""
+    samples: list[dict[str, Any]] = []
+    quota = max(1, max_samples // max(1, len(files)))
+    tokens = 0
+    for path in files:
+        found = list(_objects(path, notes))
+        whole = [sample for sample in map(_sample, found) if sample is not None]
+        if len(whole) < len(found):
+            notes.append(f"{path.name}: {len(found) - len(whole)} of {len(found)} samples are incomplete")
+        if len(whole) > quota:
+            notes.append(f"{path.name}: {quota} of {len(whole)} samples are shown (--max_samples {max_samples})")
+        for sample in whole[:quota]:
+            tokens += sum(len(segment["token_ids"]) for segment in sample["segments"])
+            if tokens > MOST_TOKENS:
+                notes.append(f"{path.name}: samples from here on are not shown, for a page holds {MOST_TOKENS} tokens")
+                return samples
+            samples.append(sample)
+    return samples
 
 
 def _objects(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
@@ -114,8 +134,11 @@ def _text(path: Path) -> TextIO:
 
 def _sample(row: dict[str, Any]) -> dict[str, Any] | None:
     """What the page shows of a stored sample; None if its tokens are not all there."""
-    segments = [_segment(each) for each in row.get("segments") or ()]
-    if None in segments or not _is_number(row.get("step")):
+    stored, extra_logs = row.get("segments"), row.get("extra_logs") or {}
+    if not isinstance(stored, list) or not isinstance(extra_logs, dict) or not _is_number(row.get("step")):
+        return None
+    segments = [_segment(each) for each in stored]
+    if None in segments:
         return None
     return {
         "step": row["step"],
@@ -125,7 +148,7 @@ def _sample(row: dict[str, Any]) -> dict[str, Any] | None:
         "status": str(row.get("status", "")),
         "truncated": bool(row.get("truncated")),
         **{name: _rounded(row.get(name)) for name in ("reward", "shaped_reward", "score")},
-        "extra_logs": {str(name): _rounded(value) for name, value in (row.get("extra_logs") or {}).items()},
+        "extra_logs": {str(name): _rounded(value) for name, value in extra_logs.items()},
         "segments": segments,
     }
 

@@ -16,6 +16,7 @@ from openrlhf.track.errors import TrackError
 from openrlhf.track.report.page import render
 from openrlhf.track.report.run_data import read_run, unique_names
 from openrlhf.track.rollout_file import rollout_file, write_samples
+from tests.models import make_tiny_tokenizer
 from tests.pictures import file_of, plain
 
 SEGMENT = {
@@ -163,3 +164,39 @@ def test_the_command_writes_beside_the_run_and_says_what_it_lacks(tmp_path, caps
 def test_the_command_refuses_another_folder_in_one_line(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
     assert len([line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]) == 1
+
+
+def test_no_more_samples_than_asked_for_and_the_page_says_so(tmp_path):
+    run = read_run(write_run(tmp_path / "run", steps=2, per_step=10), "run", None, max_samples=6)
+    # All files hold 20 samples, so every fourth file is shown, which is the last one alone, and 6 of its 10.
+    assert [(sample["step"], sample["sample_id"][-1]) for sample in run.samples] == [(2, str(i)) for i in range(6)]
+    assert run.notes == ["step_000002.jsonl.gz: 6 of 10 samples are shown (--max_samples 6)"]
+
+
+def test_a_page_holds_so_many_tokens_and_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr("openrlhf.track.report.run_data.MOST_TOKENS", 7)  # a sample has 3
+    run = read_run(write_run(tmp_path / "run", steps=1, per_step=4), "run", None, max_samples=100)
+    assert len(run.samples) == 2
+    assert run.notes == ["step_000001.jsonl.gz: samples from here on are not shown, for a page holds 7 tokens"]
+
+
+@pytest.mark.parametrize("wrong", [{"segments": 5}, {"extra_logs": [1]}, {"segments": None}])
+def test_a_sample_that_is_none_is_left_out(tmp_path, wrong):
+    folder = write_run(tmp_path / "run", steps=1)
+    write_samples(rollout_file(folder / "rollouts", 1), [sample(1, 0) | wrong, sample(1, 1)])
+    run = read_run(folder, "run", None, max_samples=100)
+    assert [each["sample_id"] for each in run.samples] == ["1:0/1"]
+    assert run.notes == ["step_000001.jsonl.gz: 1 of 2 samples are incomplete"]
+
+
+def test_a_folder_that_is_no_runs_is_refused_before_its_tokenizer_is_looked_for(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"error: {tmp_path}: holds no metrics.jsonl, so it is not the folder of a run\n"
+
+
+def test_the_exported_tokenizer_gives_the_text(tmp_path, capsys):
+    folder = write_run(tmp_path / "run", steps=1)
+    make_tiny_tokenizer().save_pretrained(folder)
+    (folder / "config.yaml").write_text("actor: {model_name_or_path: nobody/has-this-model}")
+    assert main([str(folder)]) == 0
+    assert capsys.readouterr().err == ""
