@@ -11,6 +11,8 @@ def gathered_weights(
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (name, whole tensor) for every parameter, or every trained one, in the model's order, on every rank.
 
+    The buffers that a model's file holds (routers' correction biases) follow, unless only what is trained is asked for.
+
     A tensor is valid until the next one is drawn: one parameter is whole at a time. All ranks must draw them all.
     A tied output head is left out: `named_parameters` names a shared tensor once, by the embedding.
     """
@@ -22,6 +24,9 @@ def gathered_weights(
             continue
         with deepspeed.zero.GatheredParameters([parameter]):
             yield name, parameter.detach()
+    if not trained_only:
+        in_the_file = model.state_dict().keys()
+        yield from ((name, buffer) for name, buffer in model.named_buffers() if name in in_the_file)
 
 
 class Slices:

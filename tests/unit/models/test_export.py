@@ -7,12 +7,22 @@ import pytest
 import torch
 from safetensors import safe_open
 from tokenizers import Tokenizer, models
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
+    Ernie4_5_MoeConfig,
+    Ernie4_5_MoeForCausalLM,
+    GenerationConfig,
+    PreTrainedTokenizerFast,
+)
 
 from openrlhf.models.export import save_hf
 from openrlhf.models.load import load_causal_lm
 from openrlhf.models.tokenizer import load_tokenizer
-from tests.models import CHAT_TEMPLATE, EOS_ID, make_tiny_llama
+from openrlhf.train.deepspeed.gather import gathered_weights
+from tests.models import CHAT_TEMPLATE, EOS_ID, make_tiny_llama, make_tiny_tokenizer
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
@@ -77,6 +87,77 @@ def test_mixed_number_formats_are_refused(trained, tmp_path) -> None:
     weights["model.norm.weight"] = weights["model.norm.weight"].half()
     with pytest.raises(ValueError, match="one dtype"):
         save_hf(model, weights, tokenizer, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("written", "do_sample"),
+    [
+        ({"temperature": 0.9, "top_p": 0.6}, True),  # Llama 2
+        ({"temperature": 0.9, "do_sample": False}, False),  # says what it wants: kept, though transformers objects
+        ({"temperature": 0.9, "length_penalty": 2.0}, None),  # invalid with sampling too: kept
+        ({"temperature": 0.9, "do_sample": True}, True),
+    ],
+)
+def test_a_generation_config_that_transformers_would_not_write_costs_no_weights(tmp_path, written, do_sample) -> None:
+    path = make_tiny_llama(tmp_path / "base", hidden_size=32, num_layers=1)
+    (path / "generation_config.json").write_text(json.dumps(written | {"eos_token_id": [EOS_ID, 7]}))
+    model = load_causal_lm(str(path), torch.float32, "sdpa")
+    save_hf(model, dict(model.named_parameters()), load_tokenizer(str(path)), tmp_path / "out")
+    _, report = AutoModelForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not any(report.values()), report
+    again = GenerationConfig.from_pretrained(tmp_path / "out")
+    assert again.eos_token_id == [EOS_ID, 7]
+    assert (again.temperature, again.do_sample) == (0.9, do_sample)
+    assert model.generation_config.temperature == 0.9
+
+
+SMALL = {
+    "vocab_size": 128,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "moe_intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+}
+
+
+def test_routers_that_the_architecture_keeps_in_fp32_stay_so(tmp_path) -> None:
+    config = Ernie4_5_MoeConfig(**SMALL, moe_num_experts=4, moe_k=2, moe_layer_start_index=0, moe_layer_end_index=0)
+    Ernie4_5_MoeForCausalLM(config).save_pretrained(tmp_path / "base")
+    model = load_causal_lm(str(tmp_path / "base"), torch.bfloat16, "sdpa")
+    weights = dict(gathered_weights(model, sharded=False))
+    assert {weight.dtype for weight in weights.values()} == {torch.bfloat16, torch.float32}
+    save_hf(model, weights, make_tiny_tokenizer(), tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == "bfloat16"
+    again = load_causal_lm(str(tmp_path / "out"), torch.bfloat16, "sdpa")
+    assert {name: weight.dtype for name, weight in again.named_parameters()} == {
+        name: weight.dtype for name, weight in model.named_parameters()
+    }
+
+
+def test_buffers_that_belong_to_the_model_are_exported(tmp_path) -> None:
+    """DeepSeek-V3's routers choose experts by scores plus a bias that no gradient reaches."""
+    config = DeepseekV3Config(
+        **SMALL,
+        n_routed_experts=4,
+        num_experts_per_tok=2,
+        n_group=1,
+        topk_group=1,
+        first_k_dense_replace=0,
+        q_lora_rank=8,
+        kv_lora_rank=8,
+        qk_rope_head_dim=8,
+        qk_nope_head_dim=8,
+        v_head_dim=8,
+    )
+    model = DeepseekV3ForCausalLM(config).bfloat16()
+    model.model.layers[0].mlp.gate.e_score_correction_bias = torch.tensor([1.0, 2.0, 3.0, 4.001])
+    save_hf(model, dict(gathered_weights(model, sharded=False)), make_tiny_tokenizer(), tmp_path)
+    again, report = AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report.values()), report
+    bias = again.model.layers[0].mlp.gate.e_score_correction_bias
+    assert torch.equal(bias, torch.tensor([1.0, 2.0, 3.0, 4.001]))  # fp32: bf16 would make 4.0 of the last
 
 
 @pytest.mark.parametrize("part", ["weights", "tokenizer"])
