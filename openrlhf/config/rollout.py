@@ -24,7 +24,8 @@ class RolloutConfig(Section):
     temperature: float = 1.0
     """Sampling temperature; the trainer divides its logits by the same number."""
     top_p: float = 1.0
-    """Sampling keeps the most likely tokens up to this probability mass, over 0 to 1."""
+    """Sampling keeps the most likely tokens up to this probability mass, over 0 to 1. Below 1 importance corrections
+    are biased (docs/algorithms.md)."""
     vllm_generate_batch_size: int | None = None
     """Prompts sent to the engines at once. None: rollout.batch_size; more is oversampling and needs
     train.async_enable."""

@@ -158,6 +158,7 @@ def resolve_algorithm(draft: Draft) -> None:
             )
             draft.set("algo.advantage.gamma", 1.0)
     _loss(draft)
+    _nucleus(draft)
     if actor.eps_clip_low_high is None:
         draft.set("actor.eps_clip_low_high", (actor.eps_clip, actor.eps_clip))
     _kl(draft)
@@ -174,6 +175,27 @@ def _loss(draft: Draft) -> None:
             "sequence and takes sequence; leave it out"
         )
     draft.set("actor.loss_aggregation", "sequence")
+
+
+def _nucleus(draft: Draft) -> None:
+    """With top_p below 1 the engine's logprobs are those of the nucleus, the trainer's those of all tokens."""
+    top_p, advantage = draft.config.rollout.top_p, draft.config.algo.advantage
+    if top_p >= 1:
+        return
+    line = (
+        f"--rollout.top_p {top_p:g}: the engine divides by the nucleus's mass, which the trainer does not know, so "
+        "train/vllm_kl is above 0 for equal weights"
+    )
+    if not advantage.is_correction_enable:
+        draft.warn(line)
+    elif draft.config.actor.policy_loss_type == "gspo" or advantage.is_correction_type == "seq-tis":
+        mode = "gspo" if draft.config.actor.policy_loss_type == "gspo" else advantage.is_correction_type
+        draft.problem(
+            f"{line}, and --algo.advantage.is_correction_enable with {mode} would take that for a difference of the "
+            "policies, added up over a response; use --rollout.top_p 1, or leave the correction out"
+        )
+    else:
+        draft.warn(f"{line}, and --algo.advantage.is_correction_enable gives sampled tokens weights below 1 for it")
 
 
 def _kl(draft: Draft) -> None:

@@ -71,6 +71,40 @@ def test_tensorboard_must_be_installed(problems):
     assert "pip install tensorboard" in line
 
 
+NUCLEUS = {"rollout.top_p": 0.9}
+CORRECTED = NUCLEUS | {"algo.advantage.is_correction_enable": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, None),
+        ({"algo.advantage.is_correction_enable": True}, None),
+        (NUCLEUS, "train/vllm_kl is above 0"),
+        (CORRECTED, "weights below 1"),
+        (CORRECTED | {"algo.advantage.is_correction_type": "seq-mask-tis"}, "weights below 1"),
+        (NUCLEUS | {"actor.policy_loss_type": "gspo"}, "train/vllm_kl is above 0"),
+    ],
+)
+def test_sampling_from_a_nucleus_biases_the_engines_logprobs(resolved, changes, says):
+    lines = [line for line in resolved(changes).warnings if line.startswith("--rollout.top_p 0.9")]
+    assert len(lines) == (says is not None)
+    assert all(says in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "mode"),
+    [
+        ({"algo.advantage.is_correction_type": "seq-tis"}, "seq-tis"),
+        ({"actor.policy_loss_type": "gspo"}, "gspo"),
+    ],
+)
+def test_a_nucleus_is_refused_where_a_whole_response_has_one_ratio(problems, changes, mode):
+    (line,) = problems(CORRECTED | changes)
+    assert line.startswith("--rollout.top_p 0.9")
+    assert f"with {mode} would" in line
+
+
 @pytest.mark.parametrize("estimator", ["rloo", "reinforce_baseline", "group_norm", "dr_grpo"])
 def test_grouped_estimators_need_two_samples(problems, estimator):
     (line,) = problems(
