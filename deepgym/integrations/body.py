@@ -18,14 +18,18 @@ MOST_PROBLEMS = 10  # reported of one body
 
 
 class BodyError(Exception):
-    """The body cannot be used; `problems` says where and why, in FastAPI's form, without the values."""
+    """The body cannot be used; `problems` says where and why, in FastAPI's form, without the values.
 
-    def __init__(self, problems: list[dict[str, Any]]) -> None:
+    `status` 422: it will not get better by sending it again. 408: it may.
+    """
+
+    def __init__(self, problems: list[dict[str, Any]], status: int = 422) -> None:
         super().__init__(f"{len(problems)} problems in the body")
         self.problems = problems
+        self.status = status
 
     def response(self) -> JSONResponse:
-        return JSONResponse({"detail": self.problems}, status_code=422)
+        return JSONResponse({"detail": self.problems}, status_code=self.status)
 
 
 async def read_body(request: Request, form: type[Body], max_bytes: int, timeout_s: float) -> Body:
@@ -38,7 +42,7 @@ async def read_body(request: Request, form: type[Body], max_bytes: int, timeout_
         async with asyncio.timeout(timeout_s):
             raw = await _read(request, max_bytes)
     except TimeoutError:
-        raise _refused("body_timeout", f"the body was not complete after {timeout_s:.0f} s") from None
+        raise _refused("body_timeout", f"the body was not complete after {timeout_s:.0f} s", 408) from None
     except ClientDisconnect:
         raise _refused("body_incomplete", "the client left before the body was complete") from None
     try:
@@ -62,8 +66,8 @@ async def _read(request: Request, max_bytes: int) -> bytearray:
     return raw
 
 
-def _refused(kind: str, message: str) -> BodyError:
-    return BodyError([{"type": kind, "loc": ["body"], "msg": message}])
+def _refused(kind: str, message: str, status: int = 422) -> BodyError:
+    return BodyError([{"type": kind, "loc": ["body"], "msg": message}], status)
 
 
 def _problems(error: ValidationError, form: type[BaseModel]) -> list[dict[str, Any]]:

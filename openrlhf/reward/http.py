@@ -4,8 +4,10 @@
     response  {"rewards": [number], "scores": [number], "extra_logs": {...}}    scores and extra_logs optional
 
 NaN may stand in the response (the literal that `json` and DeepGym write) and means no verdict; null does too.
-5xx, 429, time-outs and connection errors are tried again, at the next address. When the tries are used up the sample
-is ungraded. Another status, or a body of another form, will not get better by asking again: RewardError.
+5xx, 408, 425, 429, time-outs and connection errors are tried again, at the next address. When the tries are used up
+the sample is ungraded. So is one that a server refuses (413, 422: DeepGym's answer to a text of over 2,000,000
+characters) among samples that it takes: one degenerate response must not end a run. Another status, or a body of
+another form, will not get better by asking again: RewardError.
 """
 
 import asyncio
@@ -18,12 +20,15 @@ import aiohttp
 from yarl import URL
 
 from openrlhf.config.secret import without_login
+from openrlhf.http_status import may_pass
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.normalise import EXPECTED, normalise
 from openrlhf.reward.tally import Tally
 from openrlhf.types import Prompt, RewardOutcome
 
 MAX_BODY_BYTES = 1 << 24
+REFUSALS = 8  # samples refused before the first is taken: then it is the form of the requests, not a sample
+_REFUSED = (413, 422)
 _RETRIED = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
 
 
@@ -59,12 +64,14 @@ class HttpReward:
         self._starts = itertools.cycle(range(len(self._urls)))
         self._session: aiohttp.ClientSession | None = None
         self._tally = Tally()
+        self._taken = False  # whether a sample has been
+        self._refused = 0
 
     async def score(self, query: str, prompt: Prompt, response: str) -> RewardOutcome:
         """Grade one sample.
 
         Raises:
-            RewardError: a server refused the request or answered in a wrong form.
+            RewardError: a server refused the request, or the first REFUSALS samples, or answered in a wrong form.
         """
         payload = {"query": [query], "prompts": [prompt.text], "labels": [prompt.label]}
         failure = ""
@@ -77,9 +84,9 @@ class HttpReward:
                     return self._outcome(url, await self._post(url, payload))
                 except _TryAgain as error:
                     failure = str(error)
-        reason = f"no verdict after {self._tries} tries; the last: {failure}"
-        self._tally.ungraded("http", reason)
-        return RewardOutcome.ungraded(reason)
+                except _Refused as error:
+                    return self._ungraded("refused", f"the sample was refused: {error}")
+        return self._ungraded("http", f"no verdict after {self._tries} tries; the last: {failure}")
 
     async def close(self) -> None:
         if self._session is not None:
@@ -90,10 +97,17 @@ class HttpReward:
         return self._tally.counts()
 
     def _outcome(self, url: URL, body: str) -> RewardOutcome:
-        return parse_body(body, 1, f"reward server {shown(url)}", self._tally)[0]
+        outcome = parse_body(body, 1, f"reward server {shown(url)}", self._tally)[0]
+        self._taken = True
+        return outcome
+
+    def _ungraded(self, kind: str, reason: str) -> RewardOutcome:
+        self._tally.ungraded(kind, reason)
+        return RewardOutcome.ungraded(reason)
 
     async def _post(self, url: URL, payload: dict[str, list[str]]) -> str:
-        """The body of a 2xx response; _TryAgain for a passing failure; RewardError for a lasting one."""
+        """The body of a 2xx response; _TryAgain for a passing failure, _Refused for one of this sample; RewardError for
+        a lasting one."""
         if self._session is None:
             # No limit of connections of its own: waiting for one would count as the server's time.
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=self._timeout)
@@ -107,17 +121,29 @@ class HttpReward:
             raise _TryAgain(f"{where}: {what}") from error
         except aiohttp.ClientError as error:  # what answers there does not speak HTTP, or redirects in circles
             raise RewardError(f"{where}: {_described(error)}; expected an HTTP server") from error
-        if response.status >= 500 or response.status == 429:
+        if may_pass(response.status):
             raise _TryAgain(f"{where}: status {response.status}, {_start(body)}")
         if response.method != "POST":
             raise RewardError(f"{where}: redirects to {shown(response.url)}, which loses the POST; give that address")
         if not 200 <= response.status < 300:
-            raise RewardError(f"{where}: status {response.status}, {_start(body)}; expected status 200 and {EXPECTED}")
+            reason = f"{where}: status {response.status}, {_start(body)}"
+            if response.status in _REFUSED and self._is_about_one_sample():
+                raise _Refused(reason)
+            raise RewardError(f"{reason}; expected status 200 and {EXPECTED}")
         return body
+
+    def _is_about_one_sample(self) -> bool:
+        """Whether a refusal may be: samples have been taken, or only few refused."""
+        self._refused += 1
+        return self._taken or self._refused < REFUSALS
 
 
 class _TryAgain(Exception):
     """One try failed in a way that may pass."""
+
+
+class _Refused(Exception):
+    """The server takes no such sample."""
 
 
 def parse_body(body: str, count: int, source: str, tally: Tally) -> list[RewardOutcome]:

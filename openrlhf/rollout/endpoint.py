@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 
+from openrlhf.http_status import may_pass
 from openrlhf.rollout.errors import GenerationError
 from openrlhf.types import Completion, FinishReason, SamplingParams
 
@@ -133,7 +134,7 @@ class EndpointEngine:
                     reason = f"status {response.status}: {(await response.text())[:200]}"
                     if response.status in _REFUSALS:
                         raise GenerationError(f"{url}: {reason}")
-                    if response.status < 500 and response.status != 429:
+                    if not may_pass(response.status):
                         raise EndpointDown(f"{url}: {reason}")
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 reason = f"{type(error).__name__}: {error}"

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from openrlhf.reward.errors import RewardError
-from openrlhf.reward.http import HttpReward, parse_body
+from openrlhf.reward.http import REFUSALS, HttpReward, parse_body
 from openrlhf.reward.tally import Tally
 from openrlhf.types import Prompt, Status
 
@@ -157,7 +157,7 @@ async def test_a_malformed_body_is_not_asked_for_again(serve, source, body):
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 429])
+@pytest.mark.parametrize("status", [500, 502, 503, 429, 408, 425])
 async def test_passing_failures_are_tried_again(serve, source, status):
     seen: list[dict] = []
     http = source(await serve(answering(status, status, status, status, '{"rewards": [1]}', seen=seen)))
@@ -181,13 +181,36 @@ async def test_after_five_tries_the_sample_is_ungraded(serve, source, caplog):
     assert len([r for r in caplog.records if r.name.startswith("openrlhf")]) == 1
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 413, 422])
+@pytest.mark.parametrize("status", [400, 401, 404])
 async def test_other_client_errors_end_the_run_at_once(serve, source, status):
     seen: list[dict] = []
     url = await serve(answering(status, seen=seen))
     with pytest.raises(RewardError, match=rf"{url}: status {status}, body 'try later'; expected"):
         await score(source(url))
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("status", [413, 422])
+async def test_a_sample_that_is_refused_among_others_is_ungraded(serve, source, status):
+    """DeepGym refuses a text of more than 2,000,000 characters, which a policy may well produce once."""
+    seen: list[dict] = []
+    http = source(await serve(answering(status, '{"rewards": [1]}', *[status] * 20, seen=seen)))
+    outcomes = [await score(http) for _ in range(22)]
+    assert [outcome.status is Status.GRADED for outcome in outcomes] == [False, True, *[False] * 20]
+    assert "the sample was refused" in outcomes[0].reason
+    assert f"status {status}, body 'try later'" in outcomes[0].reason
+    assert len(seen) == 22  # none is sent again
+    assert http.stats() == {"refused": 21}
+
+
+@pytest.mark.parametrize("status", [413, 422])
+async def test_a_server_that_refuses_every_sample_ends_the_run(serve, source, status):
+    url = await serve(answering(status))
+    http = source(url)
+    for _ in range(REFUSALS - 1):
+        assert (await score(http)).status is Status.UNGRADED
+    with pytest.raises(RewardError, match=rf"{url}: status {status}, body 'try later'; expected"):
+        await score(http)
 
 
 async def test_a_refused_connection_is_ungraded(source, unused_tcp_port):

@@ -1,6 +1,6 @@
 """One JSON request to a service whose address may change: tried again, each time at the address of that moment.
 
-Connection errors, time-outs, 5xx and 429 are tried again; any other status than 200 is not.
+Connection errors, time-outs, 5xx, 408, 425 and 429 are tried again; any other status than 200 is not.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from openrlhf.env.proxy import NoAddress
+from openrlhf.http_status import may_pass
 
 
 class ServiceDown(Exception):
@@ -57,7 +58,7 @@ class JsonPost:
             raise _TryAgain(f"{url}: no answer within {self._timeout.total:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _TryAgain(f"{url}: {type(error).__name__}: {error}") from error
-        if response.status >= 500 or response.status == 429:
+        if may_pass(response.status):
             raise _TryAgain(f"{url}: status {response.status}")
         if response.status != 200:
             raise ServiceDown(f"{url}: status {response.status}, {text[:120]!r}")

@@ -114,10 +114,10 @@ async def test_a_stop_that_the_server_cut_off_is_put_back(serve, engine_at, name
 
 
 async def test_a_busy_server_is_asked_again(serve, engine_at):
-    url, bodies = await serve(503, 429, says("x"))
+    url, bodies = await serve(503, 429, 408, 425, says("x"))
     completion = await engine_at(url, model="m").generate([1], SamplingParams(max_tokens=8))
     assert completion.token_ids.tolist() == [120]
-    assert len(bodies) == 3
+    assert len(bodies) == 5
 
 
 async def test_a_server_that_stays_down_fails_the_request(serve, engine_at):

@@ -51,6 +51,7 @@ async def verdict(client, *arguments):
         ([(200, {"score": 1.0})], 1.0, 1),
         ([(200, {"score": 0})], 0.0, 1),
         ([(503, {}), (429, {}), (200, {"score": 1})], 1.0, 3),
+        ([(408, {}), (425, {}), (200, {"score": 1})], 1.0, 3),
         ([(500, {})], None, 3),
         ([(404, {})], None, 1),  # lasting: not tried again
         ([(200, {"score": None})], None, 1),
