@@ -67,6 +67,28 @@ def running(pid: int) -> bool:
         ("__import__('os')._exit(1)", "7", 0.0),
         (r"\boxed{__import__('os').kill(1, 9)}", "7", 0.0),
         (r"\boxed{\frac{1}{0}}", "7", 0.0),
+        # Small numbers, which math-verify rounds to 0.
+        (r"\boxed{2^{-60}}", "2^{-61}", 0.0),
+        (r"\boxed{\frac{1}{2^{60}}}", "2^{-60}", 1.0),
+        (r"\boxed{x=2^{-60}}", "x=2^{-61}", 0.0),
+        (r"\boxed{6.63\times10^{-30}}", r"6.63\times10^{-34}", 0.0),
+        (r"\boxed{66.3\times10^{-35}}", r"6.63\times10^{-34}", 1.0),
+        (r"\boxed{\frac{1}{19!}}", r"\frac{1}{20!}", 0.0),
+        (r"\boxed{\frac{20}{20!}}", r"\frac{1}{19!}", 1.0),
+        (r"\boxed{\frac{1}{1024}}", "0.0009765625", 1.0),
+        (r"\boxed{\frac{1}{3}}", "0.333333", 1.0),
+        (r"\boxed{50\%}", "0.5", 1.0),
+        # Groups of digits, which it adds.
+        (r"\boxed{210}", r"10\,200", 0.0),
+        (r"\boxed{10200}", r"10\,200", 1.0),
+        (r"\boxed{1\;000~000.5}", "1000000.5", 1.0),
+        (r"\boxed{10\ 200}", "10{,}200", 1.0),
+        (r"\boxed{2\,\frac{1}{2}}", r"\frac52", 1.0),
+        # The base of a numeral, which it passes over.
+        (r"\boxed{52_9}", "52_8", 0.0),
+        (r"\boxed{52_{9}}", "52_9", 1.0),
+        (r"\boxed{52}", "52_9", 1.0),
+        (r"\boxed{(52)_{ 9 }}", "52_{8}", 0.0),
     ],
 )
 def test_verdicts(pool, response, label, verdict):

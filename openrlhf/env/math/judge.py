@@ -5,9 +5,16 @@
 Only LaTeX is parsed: the plain-expression parser of math-verify evaluates its input as Python.
 """
 
+import re
 from typing import Any
 
 RIGHT, WRONG = "right", "wrong"
+
+SMALL, TOLERANCE = 0.01, 1e-4  # math-verify rounds to 6 decimals: from SMALL up that is within the relative tolerance
+
+_SPACES = r"(?:\\[,;:! ]|~|\{,\}|\s)+"
+_GROUPED = re.compile(rf"(?<![\d.])\d{{1,3}}(?:{_SPACES}\d{{3}})+(?!\d)")  # 10\,200
+_BASE = re.compile(r"\d[0-9A-Fa-f]*\)?_(?:\{\s*(\d+)\s*\}|(\d+))\s*$")  # 52_9, (52)_{9}
 
 # Typical pairs. Comparing them loads sympy and fills the parser's tables, once for all forks.
 WARM_UP = (
@@ -22,12 +29,49 @@ WARM_UP = (
 
 
 def equivalent(answer: str, gold: str) -> bool:
-    """Whether two LaTeX answers denote the same thing, after math-verify. Unparsable: False."""
+    """Whether two LaTeX answers denote the same thing, after math-verify. Unparsable: False.
+
+    Where math-verify would be fooled it is helped: it reads a number with spaces between its groups of digits as their
+    sum, passes over the base of a numeral, and rounds, so that all tiny numbers are one.
+    """
     from math_verify import LatexExtractionConfig, parse, verify
 
+    bases = {base for text in (gold, answer) if (base := _base(text)) is not None}
+    if len(bases) == 2:
+        return False
     latex = [LatexExtractionConfig(boxed_match_priority=0)]
-    parsed = [parse(rf"\boxed{{{text}}}", latex, parsing_timeout=None) for text in (gold, answer)]  # type: ignore[arg-type]
-    return all(parsed) and verify(parsed[0], parsed[1], timeout_seconds=None)
+    parsed: list[list[Any]] = [
+        parse(rf"\boxed{{{_joined(text)}}}", latex, parsing_timeout=None)  # type: ignore[arg-type]
+        for text in (gold, answer)
+    ]
+    if not all(parsed) or not verify(parsed[0], parsed[1], timeout_seconds=None):
+        return False
+    return not _differ(parsed[0][0], parsed[1][0])
+
+
+def _joined(text: str) -> str:
+    """Numbers without the spaces between their groups of three digits."""
+    return _GROUPED.sub(lambda number: re.sub(r"\D", "", number[0]), text)
+
+
+def _base(text: str) -> str | None:
+    """The subscript that a numeral ends with."""
+    found = _BASE.search(text)
+    return found and (found[1] or found[2])
+
+
+def _differ(gold: Any, answer: Any) -> bool:
+    """Whether rounding hid that small numbers, or those that two equations end with, are not the same."""
+    from sympy import Equality, Expr
+
+    if isinstance(gold, Equality) and isinstance(answer, Equality):
+        return _differ(gold.rhs, answer.rhs)
+    if not all(isinstance(value, Expr) and value.is_number for value in (gold, answer)):
+        return False
+    gold, answer = (value.doit().evalf() for value in (gold, answer))  # a percentage is kept as a product until then
+    if gold == 0 or max(abs(gold), abs(answer)) >= SMALL:
+        return False
+    return not bool(abs(answer / gold - 1) <= TOLERANCE)
 
 
 def warm_up() -> None:
