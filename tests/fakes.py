@@ -28,6 +28,7 @@ class FakeTokenizer:
 
     eos_token, pad_token = "<eos>", "<eos>"
     eos_token_id = pad_token_id = FAKE_EOS_ID
+    bos_token_id: int | None = None  # though it puts one in front: prompts of most tests are their characters
     all_special_tokens: Sequence[str] = ("<eos>", "<bos>")
     added_tokens_decoder: ClassVar[dict[int, Any]] = {}
 

@@ -8,6 +8,7 @@ from openrlhf.data.errors import DataError, listing
 from openrlhf.data.rows import Row
 from openrlhf.images import ImageError, read_image
 from openrlhf.interfaces import ImageTokens
+from openrlhf.prompt_tokens import prompt_ids
 from openrlhf.types import EncodedImage, Prompt
 
 _SHOWN = 60  # characters of a prompt in a message
@@ -59,9 +60,8 @@ def check_images_fit(prompts: Sequence[Prompt], tokenizer: Any, budget: int, vis
             continue
         sources = listing([image.source for image in prompt.images])
         name = f"{dataset}: prompt {prompt.prompt_id} ({prompt.text[:_SHOWN]!r}, images: {sources})"
-        ids = tokenizer(prompt.text, add_special_tokens=False)["input_ids"]
         try:
-            length = len(vision.expand(ids, prompt.images))
+            length = len(vision.expand(prompt_ids(tokenizer, prompt.text), prompt.images))
         except ValueError as error:
             raise DataError(f"{name}: {error}") from error
         if length > budget:

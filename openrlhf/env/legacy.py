@@ -27,6 +27,7 @@ from openrlhf.env.terms.code_use import ERRORS, RUNS
 from openrlhf.env.tools import TaskTools
 from openrlhf.faults import describe, is_ctrl_c
 from openrlhf.interfaces import LLMEngine
+from openrlhf.prompt_tokens import prompt_ids
 from openrlhf.types import Completion, SamplingParams, Segment, Trajectory
 
 STOPS = ("User:", "Human:", "Assistant:", "</answer>")
@@ -144,8 +145,9 @@ class LegacyExecutor:
         images: Sequence[Any] | None = None,
     ) -> Trajectory:
         """Call the function until it gives an output. RuntimeError where it does not within the tries."""
-        asked = hf_tokenizer(prompt, add_special_tokens=False)["input_ids"]
-        budget = plan_budget(asked, sampling_params.max_tokens, max_length, has_images=bool(images))
+        budget = plan_budget(
+            prompt_ids(hf_tokenizer, prompt), sampling_params.max_tokens, max_length, has_images=bool(images)
+        )
         ids = budget.prompt_token_ids
         engine = _Engine(llm_engine, sampling_params, max_length)
         label_fields = dict(read_label(label))

@@ -8,6 +8,7 @@ from openrlhf.env.episode.images import expanded
 from openrlhf.env.episode.seeds import turn_seed
 from openrlhf.env.episode.tokens import EpisodeTokens
 from openrlhf.interfaces import LLMEngine
+from openrlhf.prompt_tokens import prompt_ids
 from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.step_result import StepResult
 from openrlhf.types import Completion, EncodedImage, RewardOutcome, SamplingParams, Segment, Trajectory
@@ -32,8 +33,7 @@ class Episode:
 
         ValueError if no token is left, if images would be cut, or if the observation has not one placeholder for each.
         """
-        ids = tokenizer(observation, add_special_tokens=False)["input_ids"]
-        ids = expanded(engine, ids, images)
+        ids = expanded(engine, prompt_ids(tokenizer, observation), images)
         budget = plan_budget(ids, sampling.max_tokens, max_length, has_images=bool(images))
         self._tokenizer = tokenizer
         self._engine = engine

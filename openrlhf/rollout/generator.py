@@ -17,6 +17,7 @@ from openrlhf.env.episode.images import images_before
 from openrlhf.env.errors import EnvError
 from openrlhf.env.task_rewards import TaskRewards
 from openrlhf.interfaces import Executor, LLMEngine, RewardSource
+from openrlhf.prompt_tokens import num_added
 from openrlhf.reward.errors import RewardError
 from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.clock import BusyClock
@@ -213,7 +214,7 @@ class RolloutGenerator:
                 f"{name} returned a trajectory without an outcome, its prompt names no task (docs/tasks.md), and this "
                 "run has no reward source"
             )
-        query = self._text(trajectory.segments[-1], 0) if trajectory.segments else ""
+        query = self._query(prompt, trajectory.segments[-1]) if trajectory.segments else ""
         with self._scoring.running():
             return await self._reward.score(query, prompt, response)
 
@@ -224,6 +225,10 @@ class RolloutGenerator:
         segment = segments[-1]
         start = int(np.argmax(segment.action_mask)) if segment.num_actions else len(segment.token_ids)
         return self._text(segment, start)
+
+    def _query(self, prompt: Prompt, segment: Segment) -> str:
+        """Prompt and response as text."""
+        return self._text(segment, num_added(self._tokenizer, prompt.text, segment.token_ids[:1].tolist()))
 
     def _text(self, segment: Segment, start: int) -> str:
         """The text from a token on; an image is one placeholder in it, as in the prompt's own text."""

@@ -9,6 +9,7 @@ import numpy as np
 from openrlhf.env.episode.budget import plan_budget
 from openrlhf.env.episode.images import expanded
 from openrlhf.interfaces import LLMEngine
+from openrlhf.prompt_tokens import prompt_ids
 from openrlhf.rollout.agent import AgentExecutorBase
 from openrlhf.types import Completion, EncodedImage, RewardOutcome, SamplingParams, Segment, Trajectory, Turn
 
@@ -26,8 +27,8 @@ class SingleTurnExecutor(AgentExecutorBase):
         llm_engine: LLMEngine,
         images: Sequence[Any] | None = None,
     ) -> Trajectory:
-        """Sample one response. The prompt is tokenised without special tokens: its template has placed them."""
-        prompt_token_ids = hf_tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        """Sample one response."""
+        prompt_token_ids = prompt_ids(hf_tokenizer, prompt)
         shown = tuple(images or ())
         if shown:
             prompt_token_ids = expanded(llm_engine, prompt_token_ids, shown)

@@ -6,6 +6,7 @@ OpenAI-style address; `AgentExecutorBase` leaves the whole episode to its subcla
 """
 
 from openrlhf.env.episode.tokens import EpisodeTokens
+from openrlhf.prompt_tokens import prompt_ids
 from openrlhf.rollout.agent import AgentExecutorBase, AgentInstanceBase
 from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
 from openrlhf.rollout.openai_server.executor import OpenAIServerAgentExecutor
@@ -24,4 +25,5 @@ __all__ = [
     "Segment",
     "SingleTurnAgentExecutor",
     "Trajectory",
+    "prompt_ids",
 ]

@@ -9,6 +9,8 @@ from openrlhf.types import Prompt
 class WordTokenizer:
     """One token per word; remembers what it was asked."""
 
+    bos_token_id = None
+
     def __init__(self) -> None:
         self.asked: list[str] = []
 
