@@ -107,6 +107,11 @@ def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[di
             hint = "; parts are for vision-language models" if isinstance(content, list) else ""
             raise DataError(f"{name} has a 'content' of type {type(content).__name__}, expected a string{hint}")
         messages.append({field: item for field, item in message.items() if item is not None})
+    if messages[-1]["role"] == "assistant":
+        raise DataError(
+            f"{row.where}: {key!r} ends with a message of the assistant, which the policy is to write itself; leave it "
+            "out of the list, and put the expected answer into --data.label_key"
+        )
     return messages
 
 

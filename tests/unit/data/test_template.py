@@ -75,6 +75,8 @@ def test_the_chat_template_takes_text_and_messages(tokenizer):
     render = make_renderer(tokenizer, True, None)
     assert render(_row("hi"), "q") == "user: hi\nassistant: "
     assert render(_row(MESSAGES), "q") == "system: be brief\nuser: hi {}\nassistant: "
+    again = [MESSAGES[1], {"role": "assistant", "content": "yes?"}, {"role": "user", "content": "go"}]
+    assert render(_row(again), "q") == "user: hi {}\nassistant: yes?\n</s>user: go\nassistant: "
 
 
 def test_entries_that_a_typed_column_filled_with_null_are_not_shown_to_the_template(tokenizer, monkeypatch):
@@ -93,6 +95,8 @@ def test_entries_that_a_typed_column_filled_with_null_are_not_shown_to_the_templ
         ([{"role": "user", "content": "x"}, {"content": "y"}], "message 2 of 'q' is no message"),
         ([{"role": 1, "content": "y"}], "is no message"),
         ([{"role": "user"}], "a 'content' of type NoneType"),
+        # A set for fine-tuning: the policy would see the answer, and then a second turn of the assistant.
+        ([{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}], "put the expected answer into"),
         ([{"role": "user", "content": [{"type": "text", "text": "x"}]}], "a 'content' of type list"),
         ([{"role": "user", "content": 5}], "a 'content' of type int"),
         ([{"role": "user", "content": "\ud83d"}], "surrogate"),
