@@ -14,6 +14,8 @@ import numpy as np
 from openrlhf.rl.metrics import MetricSum
 from openrlhf.types import RUNNER_DOWN, RewardOutcome, Rollout, RolloutGroup, Status
 
+BOUND_WIDTH = 1e-6  # a mean this close to a bound is on it: rounding must not look like a signal
+
 UngradedPolicy = Literal["drop_sample", "drop_group", "zero", "abort"]
 
 
@@ -77,7 +79,7 @@ def apply_ungraded_policy(groups: Sequence[RolloutGroup], policy: UngradedPolicy
 def apply_dynamic_filter(
     groups: Sequence[RolloutGroup], score_range: tuple[float, float], grouped: bool
 ) -> FilterResult:
-    """Keep a group iff low < mean score < high, both bounds exclusive, and every sample of it is graded.
+    """Keep a group iff low < mean score < high, both bounds exclusive by 1e-6, and every sample of it is graded.
 
     Samples without a sampled token leave before the mean is taken; `grouped` as for `apply_ungraded_policy`, in whose
     place this is called with dynamic filtering on.
@@ -105,7 +107,8 @@ def _ungraded_reason(group: RolloutGroup) -> str | None:
 def _score_reason(group: RolloutGroup, score_range: tuple[float, float]) -> str | None:
     low, high = score_range
     mean = float(np.mean([rollout.outcome.score for rollout in group.rollouts], dtype=np.float64))
-    return None if low < mean < high else f"mean score {mean:.4g} is not inside ({low:g}, {high:g})"
+    inside = low + BOUND_WIDTH < mean < high - BOUND_WIDTH
+    return None if inside else f"mean score {mean:.4g} is not inside ({low:g}, {high:g})"
 
 
 def _with_tokens(group: RolloutGroup) -> tuple[RolloutGroup, list[Dropped]]:
