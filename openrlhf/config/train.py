@@ -50,7 +50,8 @@ class TrainConfig(Section):
     """Updates that may lie between a sample and the step that trains on it; an older one is dropped, its prompt drawn
     once more. None: no limit."""
     enable_ema: bool = False
-    """Keep an exponential moving average of the actor's weights."""
+    """Keep an exponential moving average of the actor's weights and export that instead of them. Rollouts, evaluation
+    and the best checkpoint go by the weights themselves."""
     ema_beta: float = 0.992
     """Decay of the moving average per optimiser step."""
 

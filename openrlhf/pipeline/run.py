@@ -90,6 +90,11 @@ def _export(job: Job, folder: Path) -> None:
             f"run folder {folder}: the trained model cannot be written: {error}; make room, and --ckpt.load_enable "
             "goes on from the newest checkpoint, where there is one"
         ) from error
+    averaged = job.config.train.enable_ema
+    written = (
+        "the moving average of the weights, of which no evaluation was made" if averaged else "the trained weights"
+    )
+    job.tracker.say(f"exported to {folder}: {written}")
 
 
 def _frozen_steps(config: PPOConfig) -> int:

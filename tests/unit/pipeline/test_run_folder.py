@@ -17,6 +17,16 @@ def test_folders_on_the_way_are_made(tmp_path):
     assert _run_folder(str(tmp_path / "a" / "b")).is_dir()  # again: resuming and overwriting find it there
 
 
+@pytest.mark.parametrize(
+    ("averaged", "written"),
+    [(True, "the moving average of the weights, of which no evaluation was made"), (False, "the trained weights")],
+)
+def test_the_last_line_says_which_weights_were_written(rig, tmp_path, capsys, averaged, written):
+    run = rig({"train.enable_ema": averaged})
+    _export(run.job, tmp_path)
+    assert f"exported to {tmp_path}: {written}" in "".join(capsys.readouterr())
+
+
 def test_a_full_disk_at_the_end_names_the_way_to_the_model(rig, tmp_path):
     run = rig()
 
