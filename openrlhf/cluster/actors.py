@@ -188,12 +188,13 @@ class RewardActor(_Rank):
 
     @HeavyImports()
     def load(self, spec: RewardSpec, place: RankPlace) -> None:
-        from openrlhf.models.tokenizer import load_tokenizer
+        from openrlhf.models.tokenizer import end_ids, load_tokenizer
         from openrlhf.reward.model import load_reward_models
         from openrlhf.train.frozen import frozen_backend
 
         context = _context(spec, place)
         context.apply()
+        tokenizer = load_tokenizer(spec.policy_model)
         self._models = load_reward_models(
             spec.models,
             spec.weights,
@@ -202,7 +203,8 @@ class RewardActor(_Rank):
             device=spec.device,
             calibrated=spec.reward.normalize_enable,
             hold=lambda model, runner: frozen_backend(model, spec.ds, spec.reward.offload, context, runner=runner),
-            policy_tokenizer=load_tokenizer(spec.policy_model),
+            policy_tokenizer=tokenizer,
+            policy_ends=end_ids(spec.policy_model, tokenizer),
         )
 
     def score(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:

@@ -2,16 +2,18 @@
 
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 
 from openrlhf.faults import first_line
 from openrlhf.models.errors import ModelError
+from openrlhf.models.load import load_config
 
 
-def load_tokenizer(path: str, chat_template: Any = None) -> PreTrainedTokenizerBase:
+def load_tokenizer(path: str, chat_template: Any = None, *, padding: bool = True) -> PreTrainedTokenizerBase:
     """Load the tokenizer; a missing pad token becomes the eos token (masks never look at the pad id).
 
     Args:
+        padding: False leaves a missing pad token missing, for a tokenizer that will be written again.
         chat_template: of the model's processor, which stands above the tokenizer's: only it knows of images, and some
             folders keep it where tokenizers do not look. None: the tokenizer's own.
 
@@ -22,8 +24,24 @@ def load_tokenizer(path: str, chat_template: Any = None) -> PreTrainedTokenizerB
         tokenizer: Any = AutoTokenizer.from_pretrained(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"model {path!r}: its tokenizer cannot be loaded: {first_line(error)}") from error
-    if tokenizer.pad_token_id is None:
+    if padding and tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if chat_template is not None:
         tokenizer.chat_template = chat_template
     return tokenizer
+
+
+def end_ids(path: str, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """The tokens that end a response of this model: the tokenizer's, and those of its generation config, at which the
+    engines stop too (Gemma's <end_of_turn> beside <eos>).
+
+    Raises:
+        ModelError: the model has no config that can be read.
+    """
+    try:
+        generation = GenerationConfig.from_pretrained(path)
+    except OSError:  # without that file they stand in the model's own config
+        generation = GenerationConfig.from_model_config(load_config(path))
+    named = generation.eos_token_id
+    ids = named if isinstance(named, list) else [named]
+    return frozenset(int(token) for token in [*ids, tokenizer.eos_token_id] if token is not None)

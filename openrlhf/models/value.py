@@ -106,6 +106,22 @@ def file_names(config: PretrainedConfig) -> dict[str, str]:
     return {} if prefix == SCORE else {f"{SCORE}.{part}": f"{prefix}.{part}" for part in ("weight", "bias")}
 
 
+def choose_pad_token(config: PretrainedConfig, tokenizer: Any) -> None:
+    """Give a classifier and its tokenizer a pad token where the config names none.
+
+    transformers batches no classifier without one, and reads the score at the last token that is not it: so the end
+    token will not do, unless there is nothing else, and then none is named.
+    """
+    text = config.get_text_config()
+    if text.pad_token_id is not None:
+        return
+    known = (tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.bos_token_id)
+    pad = next((token for token in known if token not in (None, tokenizer.eos_token_id)), None)
+    if pad is not None:
+        text.pad_token_id = pad
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(pad)
+
+
 def _check_head(path: str, model: PreTrainedModel, report: dict[str, Any], prefix: str, new_head: bool) -> None:
     head = dict(model.named_children()).get(SCORE)
     if not isinstance(head, torch.nn.Linear) or head.out_features != 1:

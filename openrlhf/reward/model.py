@@ -9,7 +9,7 @@ its own tokenizer.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,13 +73,18 @@ class RewardModels:
         members: Sequence[RewardModel],
         weights: Sequence[float],
         policy_tokenizer: PreTrainedTokenizerBase | None = None,
+        policy_ends: Collection[int] = (),
     ) -> None:
-        """Raises ValueError unless there is one weight per model."""
+        """`policy_ends`: the tokens at which the policy stops; its tokenizer's end token where there is none.
+
+        Raises ValueError unless there is one weight per model.
+        """
         if len(members) != len(weights):
             raise ValueError(f"{len(members)} reward models with {len(weights)} weights: give one weight per model")
         self.members = tuple(members)
         self._weights = tuple(weights)
         self._policy = policy_tokenizer
+        self._ends = policy_ends or ([] if policy_tokenizer is None else [policy_tokenizer.eos_token_id])
         self._foreign = [
             policy_tokenizer is not None and policy_tokenizer.get_vocab() != member.tokenizer.get_vocab()
             for member in members
@@ -115,13 +120,15 @@ class RewardModels:
         return total
 
     def _translate(self, member: RewardModel, batch: MicroBatch) -> MicroBatch:
-        """The same sequences in the model's own tokens; the policy's end token becomes the model's."""
+        """The same sequences in the model's own tokens; the policy's first and end tokens become the model's."""
         assert self._policy is not None
+        own_opening = self._policy.bos_token == member.tokenizer.bos_token
         sequences = []
         for start, end in zip(batch.cu_seqlens[:-1], batch.cu_seqlens[1:], strict=True):
             ids = batch.token_ids[start:end].tolist()
-            ended = ids[-1] == self._policy.eos_token_id
-            text = self._policy.decode(ids[:-1] if ended else ids, clean_up_tokenization_spaces=False)
+            ended = ids[-1] in self._ends
+            opened = ids[0] == self._policy.bos_token_id and not own_opening
+            text = self._policy.decode(ids[opened : len(ids) - ended], clean_up_tokenization_spaces=False)
             own = member.encode(str(text))
             if ended and member.tokenizer.eos_token_id is not None:
                 own = [*own, member.tokenizer.eos_token_id][-member.max_len :]
@@ -139,6 +146,7 @@ def load_reward_models(
     calibrated: bool,
     hold: Hold,
     policy_tokenizer: PreTrainedTokenizerBase | None = None,
+    policy_ends: Collection[int] = (),
 ) -> RewardModels:
     """Load every model.
 
@@ -146,6 +154,7 @@ def load_reward_models(
         calibrated: numbers are put on the scale that each model's config records.
         hold: decides where a model's weights are kept.
         policy_tokenizer: of the token ids that `score` will get; None: only texts will be scored.
+        policy_ends: as for `RewardModels`.
 
     Raises:
         ModelError: one cannot be loaded, has no scalar head, or a tokenizer that does not fit it.
@@ -166,7 +175,7 @@ def load_reward_models(
         with backend.loaded():
             layout = choose_layout(ds, backend)
         members.append(RewardModel(backend, tokenizer, layout, scale, data.max_len))
-    return RewardModels(members, weights, policy_tokenizer)
+    return RewardModels(members, weights, policy_tokenizer, policy_ends)
 
 
 def token_batch(sequences: Sequence[Sequence[int]]) -> MicroBatch:

@@ -18,7 +18,7 @@ from openrlhf.config.train import DsConfig, TrainConfig
 from openrlhf.models.attention import default_attention
 from openrlhf.models.layout_choice import choose_layout
 from openrlhf.models.load import DTYPES
-from openrlhf.models.value import Calibration, TokenValues, calibration, file_names, load_value_model
+from openrlhf.models.value import Calibration, TokenValues, calibration, choose_pad_token, file_names, load_value_model
 from openrlhf.rl.losses.aggregation import Aggregation
 from openrlhf.rl.losses.share import LossShare
 from openrlhf.rl.losses.value_loss import ValueStreams, value_loss
@@ -70,6 +70,7 @@ class CriticTrainer(TrainedModel):
         )
         self._scale = calibration(model.config) if calibrated else Calibration()
         super().__init__("critic", critic, model, ds, context, total_steps, runner=TokenValues(model))
+        choose_pad_token(model.config, self._texts)
         self._layout = choose_layout(ds, self._backend, dynamic_batches=train.dynamic_batch_enable)
 
     def values(self, batches: Sequence[MicroBatch]) -> list[np.ndarray]:

@@ -54,7 +54,7 @@ class TrainedModel:
             config.lr_scheduler, 1.0, total_steps, config.lr_warmup_ratio, config.min_lr_ratio
         )
         path = model_path(role, config)
-        tokenizer = load_tokenizer(path)
+        tokenizer = load_tokenizer(path, padding=False)
         check_vocabulary(path, model, tokenizer)
         self._texts = tokenizer if vision is None else vision.processor.processor  # a processor holds its tokenizer
         init_distributed(context)

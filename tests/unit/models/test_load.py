@@ -8,7 +8,7 @@ import torch
 
 from openrlhf.models.errors import ModelError
 from openrlhf.models.load import check_vocabulary, load_causal_lm, load_config
-from openrlhf.models.tokenizer import load_tokenizer
+from openrlhf.models.tokenizer import end_ids, load_tokenizer
 from tests.models import EOS_ID, make_tiny_llama, make_tiny_tokenizer
 
 
@@ -128,6 +128,18 @@ def test_a_tokenizer_without_a_pad_token_pads_with_eos(tmp_path) -> None:
     tokenizer.pad_token = None
     tokenizer.save_pretrained(tmp_path)
     assert load_tokenizer(str(tmp_path)).pad_token_id == EOS_ID
+    assert load_tokenizer(str(tmp_path), padding=False).pad_token_id is None  # as it was, to be written again
+
+
+@pytest.mark.parametrize(("named", "ends"), [([EOS_ID, 7], {EOS_ID, 7}), (7, {EOS_ID, 7}), (None, {EOS_ID})])
+@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
+def test_the_tokens_that_end_a_response_are_those_of_the_engine(tmp_path, file, named, ends) -> None:
+    path = make_tiny_llama(tmp_path / "tiny", hidden_size=32, num_layers=1)
+    if file == "config.json":
+        (path / "generation_config.json").unlink()
+    written = json.loads((path / file).read_text())
+    (path / file).write_text(json.dumps(written | {"eos_token_id": named}))
+    assert end_ids(str(path), load_tokenizer(str(path))) == ends
 
 
 def test_a_folder_without_a_tokenizer(tmp_path) -> None:

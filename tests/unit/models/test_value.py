@@ -6,15 +6,22 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSequenceClassification, LlamaForSequenceClassification
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, LlamaForSequenceClassification
 
 from openrlhf.models.errors import ModelError
 from openrlhf.models.export import save_hf
 from openrlhf.models.forward import outputs_at
 from openrlhf.models.replica import ReplicaBackend
-from openrlhf.models.value import Calibration, TokenValues, calibration, file_names, load_value_model
+from openrlhf.models.value import (
+    Calibration,
+    TokenValues,
+    calibration,
+    choose_pad_token,
+    file_names,
+    load_value_model,
+)
 from tests.batches import micro_batches, random_experience
-from tests.models import make_tiny_llama, make_tiny_tokenizer, tiny_llama_config
+from tests.models import EOS_ID, UNK_ID, make_tiny_llama, make_tiny_tokenizer, tiny_llama_config
 
 LENGTHS = (9, 5, 14)
 
@@ -114,3 +121,26 @@ def test_calibration_is_read_from_the_config(tmp_path) -> None:
     model.config.update({"std": 0.0})
     with pytest.raises(ModelError, match=r"std 0\.0"):
         calibration(model.config)
+
+
+def test_an_exported_critic_is_batched_by_transformers_though_its_base_has_no_pad_token(tmp_path) -> None:
+    model, tokenizer = classifier(), make_tiny_tokenizer()
+    model.config.pad_token_id = tokenizer.pad_token = None
+    choose_pad_token(model.config, tokenizer)
+    save_hf(model, dict(model.named_parameters()), tokenizer, tmp_path)
+    again, own = AutoModelForSequenceClassification.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert again.config.pad_token_id == own.pad_token_id == UNK_ID
+    texts = ["abc</s>", "abcdef</s>"]
+    with torch.no_grad():
+        together = again(**own(texts, padding=True, return_tensors="pt")).logits[:, 0]
+        alone = torch.cat([again(**own(text, return_tensors="pt")).logits[:, 0] for text in texts])
+    assert torch.allclose(together, alone, atol=1e-5)
+
+
+def test_a_pad_token_that_is_there_stays_and_none_is_made_of_the_end_token() -> None:
+    model, tokenizer = classifier(), make_tiny_tokenizer()
+    choose_pad_token(model.config, tokenizer)
+    assert model.config.pad_token_id == tokenizer.pad_token_id == EOS_ID  # as its base has it
+    model.config.pad_token_id = tokenizer.unk_token = tokenizer.bos_token = None
+    choose_pad_token(model.config, tokenizer)
+    assert model.config.pad_token_id is None

@@ -93,6 +93,24 @@ def test_another_vocabulary_reads_the_text(caplog) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_every_token_at_which_the_policy_stops_becomes_the_models_end_token() -> None:
+    """Gemma stops at <end_of_turn>, which the reward model would read as text, without an end."""
+    policy, model = reversed_tokenizer(), member()
+    (turn,) = policy("~")["input_ids"]
+    sampled = [[*policy("abc")["input_ids"], turn], [*policy("de")["input_ids"], policy.eos_token_id]]
+    (found,) = RewardModels([model], [1.0], policy, {policy.eos_token_id, turn}).score([token_batch(sampled)])
+    expected = [alone(model, [*model.encode(text), EOS_ID]) for text in ("abc", "de")]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_the_policys_first_token_is_no_text_for_a_model_that_has_another() -> None:
+    policy, model = reversed_tokenizer(), member()
+    policy.add_special_tokens({"bos_token": "<start>"})
+    sampled = [[policy.bos_token_id, *policy("abc")["input_ids"]], policy("abc")["input_ids"]]
+    (found,) = RewardModels([model], [1.0], policy).score([token_batch(sampled)])
+    np.testing.assert_allclose(found, [alone(model, model.encode("abc"))] * 2, atol=1e-5)
+
+
 def test_long_texts_lose_their_beginning_and_order_is_kept() -> None:
     model = member(max_len=4)
     models = RewardModels([model], [2.0])
