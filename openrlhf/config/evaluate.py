@@ -17,6 +17,7 @@ from openrlhf.config.machine import Machine, detect_machine
 from openrlhf.config.reward import RewardConfig
 from openrlhf.config.rollout import VllmConfig
 from openrlhf.config.schema import flags, values
+from openrlhf.config.template import choose_template
 from openrlhf.config.train import ParamDtype
 from openrlhf.config.variables import with_variables
 
@@ -182,7 +183,10 @@ def parse_evaluate(
     config, warnings, problems = with_variables(config, environ or {}, typed)
     warnings = [*line.warnings, *warnings]
     machine = machine or detect_machine(count_gpus=config.device != "cpu")
-    problems += [*_problems(config), *_device_problems(config, machine)]
+    template = choose_template(config.data.input_template, config.data.apply_chat_template)
+    config = config.model_copy(update={"data": config.data.model_copy(update={"input_template": template.used})})
+    warnings += template.warnings
+    problems += [*_problems(config), *_device_problems(config, machine), *template.problems]
     if problems:
         raise ConfigError(problems)
     warnings += _idle(config, typed)

@@ -1,9 +1,9 @@
 """Rules between flags that do not depend on the device: batches, lengths, algorithm, evaluation, logging."""
 
 from math import ceil
-from string import Formatter
 
 from openrlhf.config.draft import Draft
+from openrlhf.config.template import choose_template
 
 _GROUPED = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")
 
@@ -26,33 +26,10 @@ def resolve_lengths(draft: Draft) -> None:
     if train.dynamic_batch_enable and not draft.config.ds.packing_samples:
         draft.warn("--ds.no-packing_samples: --train.dynamic_batch_enable counts packed tokens; packing stays on")
         draft.set("ds.packing_samples", True)
-    _template(draft)
-
-
-def _template(draft: Draft) -> None:
-    template = draft.config.data.input_template
-    if template is None:
-        return
-    if draft.config.data.apply_chat_template:
-        draft.warn("--data.input_template has no effect: --data.apply_chat_template renders the prompts")
-        draft.set("data.input_template", None)
-    elif "{}" not in template:
-        draft.warn(f"--data.input_template {template!r} has no effect: it holds no {{}} to put the prompt in")
-        draft.set("data.input_template", None)
-    elif not _one_field(template):
-        draft.problem(f"--data.input_template {template!r}: needs exactly one {{}}; write other braces twice")
-    elif "\\n" in template:
-        draft.warn(
-            "--data.input_template holds a backslash and an n, not a line break; in bash write $'..\\n..' for one"
-        )
-
-
-def _one_field(template: str) -> bool:
-    """Whether `template.format(prompt)` works."""
-    try:
-        return [piece[1] for piece in Formatter().parse(template) if piece[1] is not None] == [""]
-    except ValueError:  # unbalanced braces
-        return False
+    template = choose_template(data.input_template, data.apply_chat_template)
+    draft.warnings += template.warnings
+    draft.problems += template.problems
+    draft.set("data.input_template", template.used)
 
 
 def resolve_batches(draft: Draft) -> None:

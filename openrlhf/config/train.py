@@ -80,7 +80,7 @@ class DsConfig(Section):
     """Keep and step the optimiser in CPU memory."""
     attn_implementation: str | None = None
     """Attention kernel in transformers' naming (sdpa, eager, flash_attention_2, ...).
-    None: flash_attention_2 on GPU, sdpa on CPU."""
+    None: flash_attention_2 on GPU where installed, else sdpa."""
     experts_implementation: Literal["eager", "batched_mm", "grouped_mm", "deepgemm"] | None = None
     """How experts of mixture-of-experts models are computed. None: transformers chooses."""
     grad_accum_dtype: ParamDtype | None = None

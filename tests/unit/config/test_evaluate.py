@@ -127,3 +127,12 @@ def test_the_key_is_written_nowhere():
 
 def test_every_flag_has_a_help_text():
     assert [flag.path for flag in flags(EvaluateConfig).values() if not flag.help.endswith(".")] == []
+
+
+def test_a_template_follows_the_rules_of_training():
+    command = parse(f"{LOCAL} --data.input_template plain")
+    assert command.config.data.input_template is None
+    assert command.warnings == ("--data.input_template 'plain' has no effect: it holds no {} to put the prompt in",)
+    command = parse(f"{LOCAL} --data.input_template Q:{{}} --data.apply_chat_template")
+    assert command.config.data.input_template is None
+    assert any("needs exactly one {}" in line for line in problems(f"{LOCAL} --data.input_template {{}}{{}}"))
