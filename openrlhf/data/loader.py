@@ -48,6 +48,10 @@ class PromptLoader:
         return self.remaining == 0 and self._episode + 1 >= self._num_episodes
 
     @property
+    def prompts_per_episode(self) -> int:
+        return len(self._prompts)
+
+    @property
     def batches_per_episode(self) -> int:
         """Draws of `batch_size` in one episode, a short last one included."""
         return math.ceil(len(self._prompts) / self._batch_size)

@@ -33,11 +33,14 @@ def run_length(num_prompts: int, rollout: RolloutConfig, train: TrainConfig, fro
     """Length of a run whose every sample is trained on; the policy is not trained in the first `frozen_steps` steps.
 
     One episode is ceil(prompts / rollout.batch_size) steps, the last one short; each step of p prompts takes
-    ceil(p * n / train.batch_size) optimiser steps per epoch. Filtering only makes a run shorter than this.
+    ceil(p * n / train.batch_size) optimiser steps per epoch. Filtering only makes a run shorter than this. An
+    asynchronous run fills its batches over the ends of episodes: all of them together are cut up like one.
     """
-    full, rest = divmod(num_prompts, rollout.batch_size)
-    steps_per_episode = full + (rest > 0)
-    steps = steps_per_episode * train.num_episodes
+    passes = 1 if train.async_enable else train.num_episodes
+    per_pass = num_prompts * train.num_episodes // passes
+    full, rest = divmod(per_pass, rollout.batch_size)
+    steps_per_pass = full + (rest > 0)
+    steps = steps_per_pass * passes
     if train.max_steps is not None:
         steps = min(steps, train.max_steps)
 
@@ -45,9 +48,9 @@ def run_length(num_prompts: int, rollout: RolloutConfig, train: TrainConfig, fro
         return ceil(prompts * rollout.n_samples_per_prompt / train.batch_size) * train.max_epochs
 
     def updates_until(step: int) -> int:
-        episodes, last = divmod(step, steps_per_episode)
-        short_steps = episodes if rest else 0  # a cut-off last episode never reaches its short step
-        return (episodes * full + last) * updates(rollout.batch_size) + short_steps * updates(rest)
+        whole, last = divmod(step, steps_per_pass)
+        short_steps = whole if rest else 0  # a cut-off last pass never reaches its short step
+        return (whole * full + last) * updates(rollout.batch_size) + short_steps * updates(rest)
 
     return RunLength(steps, updates_until(steps), updates_until(min(max(frozen_steps, 0), steps)))
 
@@ -63,5 +66,8 @@ def resumed_steps(
     unfinished = sum(episode < train.num_episodes for episode, _ in ledger.unfinished())
     in_episode = loader.remaining if loader.episode < train.num_episodes else 0
     later_episodes = max(0, train.num_episodes - loader.episode - 1)
-    left = ceil((unfinished + in_episode) / rollout.batch_size) + later_episodes * loader.batches_per_episode
+    if train.async_enable:
+        left = ceil((unfinished + in_episode + later_episodes * loader.prompts_per_episode) / rollout.batch_size)
+    else:
+        left = ceil((unfinished + in_episode) / rollout.batch_size) + later_episodes * loader.batches_per_episode
     return done + left if train.max_steps is None else min(done + left, train.max_steps)

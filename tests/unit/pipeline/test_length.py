@@ -55,6 +55,26 @@ def test_max_steps_cuts_inside_an_episode(max_steps, optimiser_steps):
     assert cut == RunLength(min(max_steps, 6), optimiser_steps)
 
 
+@pytest.mark.parametrize(
+    ("max_steps", "expected"),
+    [
+        # 20 prompts, 4 per step: 5 full steps of 12 samples, 3 optimiser steps each; nothing is short.
+        (None, RunLength(5, 15, 9)),
+        (4, RunLength(4, 12, 9)),
+        (2, RunLength(2, 6, 6)),
+    ],
+)
+def test_an_asynchronous_run_fills_its_batches_over_the_ends_of_episodes(max_steps, expected):
+    rollout = RolloutConfig(batch_size=4, n_samples_per_prompt=3)
+    train = TrainConfig(batch_size=5, num_episodes=2, max_steps=max_steps, async_enable=True)
+    assert run_length(10, rollout, train, frozen_steps=3) == expected
+
+
+def test_of_an_asynchronous_run_only_the_very_last_step_is_short():
+    # 30 prompts, 4 per step: 7 full steps (3 optimiser steps each) and one of 2 * 3 = 6 samples (2).
+    assert length(10, prompts=4, samples=3, batch=5, num_episodes=3, async_enable=True) == RunLength(8, 7 * 3 + 2)
+
+
 def test_a_hundred_million_episodes_are_counted_not_walked():
     start = time.perf_counter()
     assert length(10, prompts=4, samples=3, batch=5, num_episodes=10**8) == RunLength(3 * 10**8, 8 * 10**8)
@@ -90,6 +110,11 @@ def test_what_is_left_is_counted_in_batches_of_today():
     assert resumed(4, drawn=4, batch=8, num_episodes=3) == 4 + 1 + 2
     # With 3 that are in flight there are 9 beside the third episode: ceil(9 / 8).
     assert resumed(4, drawn=4, batch=8, unfinished=3, num_episodes=3) == 4 + 2 + 2
+
+
+def test_what_is_left_of_an_asynchronous_run_is_one_row_of_batches():
+    # 6 prompts of the second episode, 3 that are in flight, and the 20 of two more: ceil(29 / 4).
+    assert resumed(4, drawn=4, batch=4, unfinished=3, num_episodes=4, async_enable=True) == 4 + 8
 
 
 def test_fewer_episodes_than_were_begun_are_over():
