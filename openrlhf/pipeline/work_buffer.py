@@ -2,17 +2,24 @@
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from openrlhf.types import RolloutGroup
+from openrlhf.types import Rollout, RolloutGroup
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A finished group, and the pass over the prompt set that its prompt was drawn in."""
+    """A finished group, and the pass over the prompt set that its prompt was drawn in.
+
+    Its samples are read through once, when it is made: it is asked for its age whenever the training loop wakes up.
+    """
 
     group: RolloutGroup
     episode: int
+    _versions: Sequence[tuple[int, int]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_versions", [own for rollout in self.group.rollouts if (own := _policies(rollout))])
 
     @property
     def prompt_id(self) -> int:
@@ -20,21 +27,18 @@ class Waiting:
 
     def staleness(self, version: int) -> int:
         """Updates between the oldest policy that sampled one of its tokens and the policy `version`."""
-        return version - min((oldest for oldest, _ in self._versions()), default=version)
+        return version - min((oldest for oldest, _ in self._versions), default=version)
 
     def mixed_rate(self) -> float:
         """Share of its samples whose tokens are of more than one policy."""
-        return sum(oldest < newest for oldest, newest in self._versions()) / len(self.group.rollouts)
+        return sum(oldest < newest for oldest, newest in self._versions) / len(self.group.rollouts)
 
-    def _versions(self) -> list[tuple[int, int]]:
-        """(oldest, newest) policy of each sample that has sampled tokens."""
-        found = []
-        for rollout in self.group.rollouts:
-            sampled = [segment.policy_versions[segment.action_mask] for segment in rollout.segments]
-            own = [version for versions in sampled for version in versions.tolist()]
-            if own:
-                found.append((min(own), max(own)))
-        return found
+
+def _policies(rollout: Rollout) -> tuple[int, int] | None:
+    """The oldest and the newest policy that sampled a token of it; None where none did."""
+    sampled = [segment.policy_versions[segment.action_mask] for segment in rollout.segments]
+    found = [versions for versions in sampled if versions.size]
+    return (int(min(own.min() for own in found)), int(max(own.max() for own in found))) if found else None
 
 
 def staleness_metrics(taken: Sequence[Waiting], version: int) -> dict[str, float]:
