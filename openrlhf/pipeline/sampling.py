@@ -34,7 +34,7 @@ def sample_dynamically(job: Job, prompts: Sequence[Prompt], ask: Ask) -> list[Ro
 
     def start(drawn: Sequence[Prompt]) -> None:
         requests = ask(drawn)
-        order.update((request.group_id, len(order) + place) for place, request in enumerate(requests))
+        order.update((request.group_id, place) for place, request in enumerate(requests, start=len(order)))
         move(job, drawn, PromptState.IN_FLIGHT)
         job.cluster.engines.submit(requests, paused=paused)
 

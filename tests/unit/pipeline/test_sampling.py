@@ -173,3 +173,21 @@ def test_bounds_are_exclusive_and_scores_decide(rig, scores, kept):
     run = rig(FILTER | {"algo.advantage.estimator": "reinforce"}, prompts=1, reward=lambda prompt, index: scores[index])
     train(run.job)
     assert bool(run.policy.steps) is kept
+
+
+def test_replacements_come_after_all_that_was_drawn_before_them(rig, tmp_path):
+    """Of 3 prompts the first two to finish are dropped; their replacements are drawn one after the other."""
+    dropped: list[int] = []
+
+    def reward(prompt: Prompt, index: int) -> float:
+        if len(dropped) < 2 and prompt.prompt_id not in dropped:
+            dropped.append(prompt.prompt_id)
+        return 1.0 if prompt.prompt_id in dropped else float(index)
+
+    run = rig(FILTER | {"rollout.batch_size": 3, "train.batch_size": 6, "train.max_steps": 1}, prompts=5, reward=reward)
+    run.engines.done_first = 0
+    train(run.job)
+    drawn = [request.group_id for batch in run.engines.requests for request in batch]
+    assert len(drawn) == 5
+    stored = read_samples(tmp_path / "run/rollouts/step_000001.jsonl.gz")
+    assert list(dict.fromkeys(sample["group_id"] for sample in stored)) == drawn
