@@ -197,8 +197,8 @@ def update(job: Job, experience: Experience, report: StepReport) -> None:
     if job.cluster.critic is None or job.step >= job.config.critic.freezing_steps:
         report.metrics |= update_policy(job, experience)
         report.policy_trained = True
-    measured = report.metrics.get("rollout/kl", report.metrics.get("train/kl"))
-    job.kl.update(measured, len(np.unique(experience.sample_ids)))
+        measured = report.metrics.get("rollout/kl", report.metrics.get("train/kl"))
+        job.kl.update(measured, len(np.unique(experience.sample_ids)))  # a policy that stands still says nothing
     report.metrics["train/kl_coef"] = job.kl.coef
 
 

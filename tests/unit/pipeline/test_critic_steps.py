@@ -52,6 +52,15 @@ def test_a_frozen_policy_is_neither_trained_nor_pushed(rig):
     assert (run.job.length.optimiser_steps, run.job.length.policy_steps) == (2, 1)
 
 
+def test_the_kl_weight_adapts_to_a_policy_that_moves_only(rig):
+    adaptive = {"algo.kl.init_coef": 0.1, "algo.kl.target": 1.0, "algo.kl.horizon": 100.0}
+    run = rig(GAE | adaptive | {"critic.freezing_steps": 1}, prompts=4)
+    train(run.job)
+    frozen, trained = run.rows()
+    assert frozen["train/kl_coef"] == 0.1
+    assert trained["train/kl_coef"] != 0.1
+
+
 @pytest.mark.parametrize("steps", [-1, 0])
 def test_without_freezing_the_first_step_trains_both(rig, steps):
     run = rig(GAE | {"critic.freezing_steps": steps}, prompts=2)
