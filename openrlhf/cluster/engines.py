@@ -122,26 +122,30 @@ class EngineGroup:
 
     def lap(self) -> dict[str, float]:
         """Seconds since the last lap in which samples were being scored, on the engine that was busiest with it."""
-        scoring = max((seconds for _, seconds in self._ask("busy_seconds").values()), default=0.0)
+        scoring = max((seconds for _, (_, seconds) in self._ask("busy_seconds")), default=0.0)
         lap, self._scored = max(0.0, scoring - self._scored), scoring
         return {"timing/reward": lap}
 
     def receive(self, manifest: TransferManifest, only_stale: bool = False) -> None:
         """Give the weights of a transfer to every engine that is up. One that dies of it is replaced."""
         stale = [engine for engine in self._engines if engine.state is EngineState.STALE]
-        self.received(list(self._ask("receive_weights", manifest, of=stale if only_stale else None)))
+        answers = self._ask("receive_weights", manifest, of=stale if only_stale else None)
+        self.received([actor for actor, _ in answers])
 
-    def begin_receive(self, manifest: TransferManifest) -> dict[Any, str]:
-        """Start receiving in every engine; `received` afterwards."""
-        return {engine.actor.receive_weights.remote(manifest): engine.name for engine in self._engines}
+    def begin_receive(self, manifest: TransferManifest) -> tuple[dict[Any, str], list[Any]]:
+        """Start receiving in every engine: the calls, and the processes that were asked, for `received` afterwards."""
+        with self._lock:
+            asked = [engine.actor for engine in self._engines]
+            return {e.actor.receive_weights.remote(manifest): e.name for e in self._engines}, asked
 
-    def received(self, indices: Sequence[int] | None = None) -> None:
-        """These engines (None: all) hold the current weights: they take requests."""
+    def received(self, actors: Sequence[Any]) -> None:
+        """These processes hold the current weights: their engines take requests. One that has taken the place of such a
+        process meanwhile has those of the model's folder, and stays stale."""
         with self._lock:
             fresh = [
                 engine
                 for engine in self._engines
-                if engine.state is EngineState.STALE and (indices is None or engine.index in indices)
+                if engine.state is EngineState.STALE and any(engine.actor is actor for actor in actors)
             ]
             for engine in fresh:
                 engine.state = EngineState.READY
@@ -228,19 +232,19 @@ class EngineGroup:
             engine.load -= request.n
             return result if self._open.pop(request.group_id, None) is not None else None
 
-    def _ask(self, method: str, *arguments: Any, of: Sequence[Engine] | None = None) -> dict[int, Any]:
-        """Call the engines that are up (or these); answers by index. One that dies of it is replaced, and answers
-        nothing."""
+    def _ask(self, method: str, *arguments: Any, of: Sequence[Engine] | None = None) -> list[tuple[Any, Any]]:
+        """Call the engines that are up (or these): each process that answers, with its answer. An engine that dies of it
+        is replaced, and answers nothing."""
         with self._lock:
             up = [e for e in (self._engines if of is None else of) if e.state is not EngineState.STARTING]
             calls = {getattr(e.actor, method).remote(*arguments): (e, e.actor) for e in up}
-        answers: dict[int, Any] = {}
+        answers: list[tuple[Any, Any]] = []
         work = method.replace("_", " ")
         names = {ref: engine.name for ref, (engine, _) in calls.items()}
         for ref in finished(names, work, self._cluster.sync_timeout):
             engine, actor = calls[ref]
             try:
-                answers[engine.index] = fetch(ref, engine.name, work)
+                answers.append((actor, fetch(ref, engine.name, work)))
             except _DEATHS as error:
                 self._lose(engine, actor, error)
         return answers

@@ -32,9 +32,9 @@ def push_weights(
         if engines.replaced:
             policy.leave_transfers()
         manifest = policy.describe_weights(version)
-        both = {**engines.begin_receive(manifest), **policy.begin_send(version)}
-        gather(both, f"weight update {version}", cluster.sync_timeout)
-        engines.received()
+        receiving, actors = engines.begin_receive(manifest)
+        gather({**receiving, **policy.begin_send(version)}, f"weight update {version}", cluster.sync_timeout)
+        engines.received(actors)
     else:
         sent = gather(policy.begin_send(version), f"send weights {version}", cluster.sync_timeout)
         manifests = [manifest for manifest in sent if manifest is not None]

@@ -253,6 +253,35 @@ def test_a_death_that_both_threads_find_is_one_restart(fake, monkeypatch):
     assert engine_group.stale
 
 
+def test_a_process_that_takes_the_place_of_one_that_got_weights_has_none(fake, monkeypatch):
+    """It is up before the weights are known to have arrived everywhere."""
+    engine_group = group(2)
+    engine_group.submit(requests([1]))
+
+    def fetch(ref, peer, work):
+        answer = fake.fetch(ref, peer, work)
+        if work == "receive weights" and (0, 0) not in fake.dead:
+            fake.dead.add((0, 0))
+            assert handed_out(engine_group) == ["0"]  # found dead, started again, and the other engine asked
+        return answer
+
+    monkeypatch.setattr(engines, "fetch", fetch)
+    engine_group.receive("weights")
+    assert engine_group.stale
+    assert engine_group.replaced
+
+
+def test_that_holds_where_all_take_part_in_a_transfer_too(fake):
+    engine_group = group(2)
+    engine_group.submit(requests([1]))
+    calls, actors = engine_group.begin_receive("weights")
+    assert list(calls.values()) == ["vLLM engine 0", "vLLM engine 1"]
+    fake.dead.add((0, 0))
+    assert handed_out(engine_group) == ["0"]
+    engine_group.received(actors)
+    assert engine_group.stale
+
+
 def test_an_engine_that_dies_again_and_again_ends_the_run(fake):
     engine_group = group(1, max_restarts=1)
     engine_group.submit(requests([1]))
