@@ -115,7 +115,7 @@ class Contest:
 
     def close(self) -> None:
         self._call_plain(self._plain.shutdown.remote())
-        self._ours.shutdown()
+        self._ours.end()
 
     def _texts(self, number: int) -> list[str]:
         """Prompts that no other round has: a cache of earlier ones would help nobody."""

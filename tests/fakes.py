@@ -225,6 +225,7 @@ class FakeEngineGroup:
     flight: list[Any] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)  # group ids in the order in which they were done
     stale: bool = False  # an engine was replaced, and has no weights yet
+    generating: bool = False  # another one runs groups meanwhile
 
     @property
     def in_flight(self) -> int:
@@ -259,6 +260,9 @@ class FakeEngineGroup:
 
     def lap(self) -> dict[str, float]:
         return {"timing/reward": 0.25}
+
+    def end(self) -> None:
+        self.log.append("engines end")
 
     def sleep(self) -> None:
         self.log.append("sleep")

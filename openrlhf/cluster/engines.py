@@ -16,7 +16,7 @@ import ray
 
 from openrlhf.cluster.actors import EngineActor
 from openrlhf.cluster.engine import Engine, EngineState
-from openrlhf.cluster.errors import PeerDied
+from openrlhf.cluster.errors import ClusterError, PeerDied
 from openrlhf.cluster.flight import Dropped, Flight
 from openrlhf.cluster.placement import Seat
 from openrlhf.cluster.session import threads_per_process
@@ -66,6 +66,11 @@ class EngineGroup:
     def in_flight(self) -> int:
         """Groups that were submitted and not yet handed out."""
         return len(self._open)
+
+    @property
+    def generating(self) -> bool:
+        """Whether an engine runs a group now."""
+        return any(engine.calls for engine in self._engines)
 
     @property
     def stale(self) -> bool:
@@ -165,17 +170,22 @@ class EngineGroup:
     def wake(self, tags: Sequence[str] | None = None) -> None:
         self._ask("wake", tags)
 
-    def shutdown(self) -> None:
+    def end(self) -> None:
+        """Every engine leaves, so that its own child processes go with it; then it is killed."""
+        try:
+            self._shutdown()
+        except (ClusterError, RuntimeError, OSError) as error:
+            logger.warning("engines did not shut down by themselves: %s", error)
+        for engine in self._engines:
+            ray.kill(engine.actor)
+
+    def _shutdown(self) -> None:
         """Ask every engine to leave; one that is dead has left."""
         up = [engine for engine in self._engines if engine.state is not EngineState.STARTING]
         calls = {engine.actor.shutdown.remote(): engine.name for engine in up}
         for ref in finished(calls, "shutdown", 30):
             with suppress(*_DEATHS):
                 fetch(ref, calls[ref], "shutdown")
-
-    def kill(self) -> None:
-        for engine in self._engines:
-            ray.kill(engine.actor)
 
     def _spread(self) -> None:
         """Hand waiting requests to the engines that take some. The caller holds the lock."""
@@ -233,8 +243,8 @@ class EngineGroup:
             return result if self._open.pop(request.group_id, None) is not None else None
 
     def _ask(self, method: str, *arguments: Any, of: Sequence[Engine] | None = None) -> list[tuple[Any, Any]]:
-        """Call the engines that are up (or these): each process that answers, with its answer. An engine that dies of it
-        is replaced, and answers nothing."""
+        """Call the engines that are up (or these); each process that answers, with its answer. One that dies of it is
+        replaced, and answers nothing."""
         with self._lock:
             up = [e for e in (self._engines if of is None else of) if e.state is not EngineState.STARTING]
             calls = {getattr(e.actor, method).remote(*arguments): (e, e.actor) for e in up}

@@ -1,20 +1,16 @@
 """Starting and ending a run's processes."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from openrlhf.cluster.engines import EngineGroup
-from openrlhf.cluster.errors import ClusterError
 from openrlhf.cluster.placement import Seating, seat_all
 from openrlhf.cluster.session import ray_session
 from openrlhf.cluster.specs import ClusterSpec
 from openrlhf.cluster.wait import gather
 from openrlhf.cluster.workers import CriticGroup, PolicyGroup, ReferenceGroup, RewardGroup, WorkerGroup
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,9 @@ def launch(spec: ClusterSpec) -> Iterator[Cluster]:
             gather(_begin_loading(spec, cluster), "load the model", spec.cluster.start_timeout)
             yield cluster
         finally:
-            _end(cluster)
+            cluster.engines.end()
+            for group in cluster.models:
+                group.kill()
             seating.release()
 
 
@@ -64,14 +62,3 @@ def _begin_loading(spec: ClusterSpec, cluster: Cluster) -> dict[Any, str]:
     for group, own in zip(cluster.models, [given for given in specs if given is not None], strict=True):
         loading |= group.begin_load(own)
     return loading
-
-
-def _end(cluster: Cluster) -> None:
-    """Engines are asked to leave, so that their own child processes go with them; then everyone is killed."""
-    try:
-        cluster.engines.shutdown()
-    except (ClusterError, RuntimeError, OSError) as error:
-        logger.warning("engines did not shut down by themselves: %s", error)
-    cluster.engines.kill()
-    for group in cluster.models:
-        group.kill()

@@ -30,9 +30,19 @@ def model_awake(job: Job, group: PolicyGroup | CriticGroup) -> Iterator[None]:
 
 
 def models_to_bed(job: Job) -> None:
-    """After loading: leave the GPU to the engines, which come first."""
+    """Leave the GPU to others: after loading to the engines, which come first."""
     if not job.config.ds.enable_sleep:
         return
     job.cluster.policy.sleep()
     if job.cluster.critic is not None:
         job.cluster.critic.sleep()
+
+
+def leave_the_gpu(job: Job) -> None:
+    """The run is over, wherever it was: whoever may be on a shared GPU leaves it, so that a model can be saved.
+
+    Engines end, for they sleep only when their requests are done.
+    """
+    if job.config.vllm.enable_sleep:
+        job.cluster.engines.end()
+    models_to_bed(job)

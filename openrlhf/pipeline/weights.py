@@ -24,6 +24,17 @@ def push(job: Job, only_stale: bool = False) -> None:
 
 
 def revive(job: Job) -> None:
-    """Bring engines that were replaced up to date. Call it wherever the training loop waits, between two updates."""
-    if job.cluster.engines.stale:
+    """Bring engines that were replaced up to date. Call it wherever the training loop waits, between two updates.
+
+    On a shared GPU the policy has no room beside engines that generate: there it waits until nothing is left but what
+    waits for weights.
+    """
+    engines = job.cluster.engines
+    if not engines.stale:
+        return
+    if not job.config.vllm.enable_sleep:
         push(job, only_stale=True)
+    elif not engines.generating:
+        engines.sleep()
+        push(job, only_stale=True)
+        engines.wake()

@@ -34,7 +34,7 @@ class Ray:
     def start(self, index: int) -> Any:
         process = (index, self.started.get(index, 0))
         self.started[index] = process[1] + 1
-        names = ("start", "run_group", "hold", "release", "busy_seconds", "receive_weights")
+        names = ("start", "run_group", "hold", "release", "busy_seconds", "receive_weights", "shutdown")
 
         def method(name: str) -> SimpleNamespace:
             def remote(*arguments: object) -> int:
@@ -85,6 +85,7 @@ def fake(monkeypatch) -> Ray:
 
     monkeypatch.setattr(engines, "EngineActor", Actors)
     monkeypatch.setattr(engine, "ray", fake)
+    monkeypatch.setattr(engines, "ray", fake)
     monkeypatch.setattr("openrlhf.cluster.flight.ray", fake)
     monkeypatch.setattr("openrlhf.cluster.wait.ray", fake)
     monkeypatch.setattr("openrlhf.cluster.flight.fetch", fake.fetch)
@@ -288,6 +289,26 @@ def test_an_engine_that_dies_again_and_again_ends_the_run(fake):
     fake.dead |= {(0, 0), (0, 1)}
     with pytest.raises(EngineLost, match=r"vLLM engine 0 is lost, after 1 restarts \(--vllm.max_restarts\): .* ended"):
         handed_out(engine_group)
+
+
+def test_engines_that_end_are_asked_to_leave_and_then_killed_also_a_second_time(fake):
+    engine_group = group(2)
+    engine_group.submit(requests([1]))
+    fake.broken.add((0, 0))
+    for _ in range(2):
+        engine_group.end()
+    assert [call[:2] for call in fake.calls if call[2] == "shutdown"] == [(0, 0), (1, 0)] * 2
+    assert fake.killed == [(0, 0), (1, 0)] * 2
+
+
+def test_an_engine_generates_while_it_runs_a_group(fake):
+    engine_group = group(2)
+    assert not engine_group.generating
+    engine_group.submit(requests([1]))
+    assert engine_group.generating
+    fake.dead |= {(0, 0), (1, 0)}
+    assert handed_out(engine_group) == []  # the group waits for weights
+    assert not engine_group.generating
 
 
 def test_a_key_error_of_the_work_is_no_dropped_call(fake, monkeypatch):

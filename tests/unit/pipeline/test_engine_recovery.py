@@ -7,6 +7,7 @@ import pytest
 
 from openrlhf.data.ledger import PromptState
 from openrlhf.pipeline import ppo_async, ppo_sync
+from openrlhf.pipeline.weights import revive
 from openrlhf.types import Prompt
 
 
@@ -31,6 +32,20 @@ def test_sync_pushes_to_the_replaced_engine_in_the_middle_of_a_rollout(rig, chan
     assert run.log.count("push 1 by shm to the stale") == 1
     assert run.job.ledger.counts()[PromptState.TRAINED] == 4
     assert run.job.version == 2
+
+
+def test_on_a_shared_gpu_a_replaced_engine_waits_until_none_generates(rig):
+    """Beside engines with their caches the policy has no room."""
+    run = rig({"vllm.enable_sleep": True, "ds.enable_sleep": True})
+    run.engines.stale, run.engines.generating = True, True
+    revive(run.job)
+    assert run.log == []
+    run.engines.generating = False
+    revive(run.job)
+    assert run.log == [
+        *["sleep", ("wake", ("weights",)), "policy wakes", "push 0 by shm to the stale", "policy sleeps"],
+        ("wake", None),
+    ]
 
 
 def test_async_pushes_while_it_waits_for_groups_and_never_while_it_trains(rig):
