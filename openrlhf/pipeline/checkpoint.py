@@ -30,7 +30,7 @@ from openrlhf.pipeline.best_metric import rating
 from openrlhf.pipeline.checkpoint_store import Checkpoint, CheckpointError, CheckpointStore, Metric
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.same_run import compare
-from openrlhf.pipeline.sleep import model_awake
+from openrlhf.pipeline.sleep import leave_the_gpu, model_awake
 from openrlhf.pipeline.snapshot import Snapshot
 from openrlhf.pipeline.work_buffer import Waiting
 
@@ -54,20 +54,26 @@ class Checkpoints:
         self._at_rest = None
         with _termination_waits():
             yield
-            if self._ckpt.saves:
-                self._at_rest = self._snapshot()
+
+    def step_is_done(self) -> None:
+        """Weights, books and the number of the step agree: whatever becomes of what is left of the step, this is a
+        state to go on from. Engines that did not get its weights get them when it is resumed."""
+        self._job.step += 1
+        if self._ckpt.saves:
+            self._at_rest = self._snapshot()
 
     def after_step(self, evaluation: Mapping[str, float]) -> None:
         """Save if a save is due, or if this evaluation is the best so far. A save that fails is said, and the run
         goes on: it still has its earlier checkpoints."""
         if self._at_rest is None:
             return
-        self._at_rest = self._snapshot()  # an evaluation has moved the loggers on
+        self._at_rest = self._snapshot()  # with the groups that have finished since
         try:
             metric = rating(self._ckpt.best_metric_key, evaluation)
             if self._saved == self._job.step:  # by this step's first call; this one is that of its late evaluation
                 if metric is not None:
-                    self._store.rate(self._job.step, metric)
+                    with _termination_waits():
+                        self._store.rate(self._job.step, metric)
             elif self._is_due(self._job.step) or self._is_best(metric):
                 self._save(self._at_rest, metric)
         except CheckpointError as error:
@@ -82,6 +88,7 @@ class Checkpoints:
             if self._at_rest is not None and self._saved != self._at_rest.state["step"]:
                 if broken:
                     self._job.cluster.policy.check(_ANSWER_SECONDS)
+                leave_the_gpu(self._job)
                 self._save(self._at_rest, None)
         except (CheckpointError, ClusterError) as error:
             logger.error("the last finished step cannot be saved: %s", error)
@@ -98,19 +105,24 @@ class Checkpoints:
             logger.warning("--ckpt.load_enable goes on after step %d, from %s", latest.step, latest.folder)
 
     def _save(self, snapshot: Snapshot, metric: Metric | None) -> None:
-        job = self._job
-        with job.clock.aside(), self._store.writing(snapshot.state["step"], metric) as folder:
-            (folder / "job.json").write_text(json.dumps(snapshot.state, default=_plain))
-            if snapshot.waiting:
-                (folder / "groups.pkl").write_bytes(pickle.dumps(list(snapshot.waiting)))
-            (folder / "config.yaml").write_text(to_yaml(job.config))
-            try:
-                self._save_models(folder)
-            except ClusterError:
-                raise
-            except RuntimeError as error:  # what torch and DeepSpeed raise when the disk refuses
-                raise OSError(f"a trainer could not write: {error}") from error
-        self._saved = snapshot.state["step"]
+        """SIGTERM takes effect when it is done: what is left of a save takes less time than another one."""
+        step = snapshot.state["step"]
+        with _termination_waits(), self._job.clock.aside():
+            with self._store.writing(step, metric) as folder:
+                self._write(snapshot, folder)
+            self._saved = step
+
+    def _write(self, snapshot: Snapshot, folder: Path) -> None:
+        (folder / "job.json").write_text(json.dumps(snapshot.state, default=_plain))
+        if snapshot.waiting:
+            (folder / "groups.pkl").write_bytes(pickle.dumps(list(snapshot.waiting)))
+        (folder / "config.yaml").write_text(to_yaml(self._job.config))
+        try:
+            self._save_models(folder)
+        except ClusterError:
+            raise
+        except RuntimeError as error:  # what torch and DeepSpeed raise when the disk refuses
+            raise OSError(f"a trainer could not write: {error}") from error
 
     def _save_models(self, folder: Path) -> None:
         policy, critic = self._job.cluster.policy, self._job.cluster.critic
@@ -194,19 +206,25 @@ def saving(job: Job, snapshot: Callable[[], Snapshot] | None = None) -> Iterator
 
 @contextmanager
 def _termination_waits() -> Iterator[None]:
-    """SIGTERM (a scheduler's notice) takes effect after this block: an update is never cut in half by it.
+    """SIGTERM (a scheduler's notice) takes effect after this block, which is never cut in half by it.
 
-    Ctrl-C still does. Outside the main thread, which gets no signals, this does nothing.
+    Ctrl-C still does, and who handles it may have set a handler for all that comes: that one stays. Outside the main
+    thread, which gets no signals, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     received: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+
+    def note(number: int, frame: object) -> None:
+        received.append(number)
+
+    before = signal.signal(signal.SIGTERM, note)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if signal.getsignal(signal.SIGTERM) is note:
+            signal.signal(signal.SIGTERM, before)
         if received:
             signal.raise_signal(signal.SIGTERM)
 

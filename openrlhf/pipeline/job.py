@@ -48,7 +48,6 @@ class Job:
             "ledger": self.ledger.state_dict(),
             "kl": self.kl.state_dict(),
             "normaliser": None if self.normaliser is None else self.normaliser.state_dict(),
-            "tracker": self.tracker.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -62,5 +61,5 @@ class Job:
             self.normaliser.load_state_dict(state["normaliser"])
         steps = resumed_steps(self.step, self.loader, self.ledger, self.config.rollout, self.config.train)
         self.length = replace(self.length, steps=steps)
-        self.tracker.load_state_dict(state["tracker"])
+        self.tracker.go_on_after(self.step)
         self.tracker.expect(steps)

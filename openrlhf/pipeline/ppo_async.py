@@ -12,7 +12,7 @@ from openrlhf.pipeline.checkpoint import saving
 from openrlhf.pipeline.evaluate import Evaluations
 from openrlhf.pipeline.fate import fates
 from openrlhf.pipeline.job import Job
-from openrlhf.pipeline.report import StepReport, write_down
+from openrlhf.pipeline.report import StepReport
 from openrlhf.pipeline.sampler import Sampler
 from openrlhf.pipeline.work_buffer import Waiting
 
@@ -36,6 +36,7 @@ def train(job: Job, waiting: Sequence[Waiting] = ()) -> None:
             with checkpoints.updating():
                 stages.learn(job, experience, report)
                 sampler.settle(batch.taken, fates(report.groups, kept, experience))
-                write_down(job, kept, experience, report)
+                checkpoints.step_is_done()
+                stages.publish(job, kept, experience, report)
             checkpoints.after_step(evaluations.after_step())
         checkpoints.after_step(evaluations.at_end())

@@ -9,7 +9,7 @@ from openrlhf.pipeline import stages
 from openrlhf.pipeline.checkpoint import saving
 from openrlhf.pipeline.evaluate import Evaluations
 from openrlhf.pipeline.job import Job
-from openrlhf.pipeline.report import StepReport, write_down
+from openrlhf.pipeline.report import StepReport
 from openrlhf.pipeline.sleep import models_to_bed
 
 
@@ -27,6 +27,7 @@ def train(job: Job) -> None:
             with checkpoints.updating():
                 stages.learn(job, experience, report)
                 stages.settle(job, kept, experience, report)
-                write_down(job, kept, experience, report)
+                checkpoints.step_is_done()
+                stages.publish(job, kept, experience, report)
             checkpoints.after_step(evaluations.after_step())
         checkpoints.after_step(evaluations.at_end())

@@ -19,7 +19,6 @@ class StepReport:
 
 def write_down(job: Job, kept: Sequence[RolloutGroup], experience: Experience | None, report: StepReport) -> None:
     """The step is over: log it, and keep some of its samples."""
-    job.step += 1
     report.metrics |= job.clock.lap() | job.ledger.metrics()
     job.tracker.log(job.step, report.metrics)
     if job.step % job.config.logger.logging_steps == 0:

@@ -16,7 +16,7 @@ from openrlhf.pipeline.fate import fates
 from openrlhf.pipeline.grading import grade
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.length import response_limit
-from openrlhf.pipeline.report import StepReport
+from openrlhf.pipeline.report import StepReport, write_down
 from openrlhf.pipeline.sampling import filter_groups, move, sample_dynamically
 from openrlhf.pipeline.sleep import engines_awake, model_awake
 from openrlhf.pipeline.update import update_critic, update_policy
@@ -164,14 +164,13 @@ def needs_old_logprobs(job: Job, experience: Experience) -> bool:
 
 
 def learn(job: Job, experience: Experience | None, report: StepReport) -> None:
-    """Rewards, advantages, optimiser steps, and the new weights to the engines; nothing where nothing is left."""
+    """Rewards, advantages and optimiser steps; nothing where nothing is left."""
     if experience is None:
         return
     shape(job, experience, report)
     estimate_advantages(job, experience, report)
     if bad_examples.leave(job, experience):
         update(job, experience, report)
-        sync(job, report)
 
 
 def shape(job: Job, experience: Experience, report: StepReport) -> None:
@@ -197,16 +196,10 @@ def update(job: Job, experience: Experience, report: StepReport) -> None:
     if job.cluster.critic is None or job.step >= job.config.critic.freezing_steps:
         report.metrics |= update_policy(job, experience)
         report.policy_trained = True
+        job.version += 1
         measured = report.metrics.get("rollout/kl", report.metrics.get("train/kl"))
         job.kl.update(measured, len(np.unique(experience.sample_ids)))  # a policy that stands still says nothing
     report.metrics["train/kl_coef"] = job.kl.coef
-
-
-def sync(job: Job, report: StepReport) -> None:
-    """Push the new weights to every engine, if there are new ones."""
-    if report.policy_trained:
-        job.version += 1
-        push(job)
 
 
 def settle(job: Job, kept: Sequence[RolloutGroup], experience: Experience | None, report: StepReport) -> None:
@@ -217,6 +210,15 @@ def settle(job: Job, kept: Sequence[RolloutGroup], experience: Experience | None
         # What dynamic filtering drops is settled when it drops it.
         if job.ledger.state(job.loader.episode, prompt.prompt_id) is PromptState.BUFFERED:
             move(job, [prompt], settled[group.group_id])
+
+
+def publish(job: Job, kept: Sequence[RolloutGroup], experience: Experience | None, report: StepReport) -> None:
+    """New weights to every engine, where there are new ones, and the step to the run folder."""
+    try:
+        if report.policy_trained:
+            push(job)
+    finally:  # whatever becomes of the push, the step is over: a resumed run goes on after it
+        write_down(job, kept, experience, report)
 
 
 def export(job: Job, folder: Path) -> None:

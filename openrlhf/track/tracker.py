@@ -42,7 +42,6 @@ class RunTracker:
         self._folder = output_dir
         self._folder.mkdir(parents=True, exist_ok=True)
         self._every = logger.logging_steps
-        self._step = 0
         self._metrics: MetricsFile | None = None  # opened by the first row: only then is it known whether to resume
         self._rollouts = RolloutStore(output_dir / "rollouts", logger.num_rollouts_stored)
         self._resume_after: int | None = None
@@ -65,7 +64,6 @@ class RunTracker:
         """
         with self._written():
             self._open_metrics().write(step, metrics)
-        self._step = step
         if step % self._every == 0 or is_evaluation(metrics):
             for writer in self._writers:
                 writer.write(step, metrics)
@@ -96,14 +94,11 @@ class RunTracker:
             self._rollouts.clear_after(self._resume_after or 0)
         return self._metrics
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"step": self._step}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on after the saved step: later rows of metrics.jsonl, which are about to be repeated, are dropped."""
+    def go_on_after(self, step: int) -> None:
+        """Resume: rows of metrics.jsonl after this step, which are about to be written anew, are dropped."""
         if self._metrics is not None:
-            raise RuntimeError("RunTracker: state must be loaded before the first step is logged")
-        self._step = self._resume_after = int(state["step"])
+            raise RuntimeError("RunTracker: it must be known where to go on before the first step is logged")
+        self._resume_after = step
 
     def close(self) -> None:
         """Draw the reward curve and close every destination. A second call does nothing.

@@ -7,7 +7,8 @@ import pytest
 
 from openrlhf.cluster.errors import PeerDied
 from openrlhf.data.errors import DataError
-from openrlhf.pipeline import evaluate, stages
+from openrlhf.data.ledger import PromptState
+from openrlhf.pipeline import evaluate, ppo_async, ppo_sync, stages, weights
 from openrlhf.pipeline.checkpoint import begin, resume
 from openrlhf.pipeline.checkpoint_store import CheckpointError, CheckpointStore
 from openrlhf.pipeline.ppo_sync import train
@@ -109,7 +110,19 @@ def test_a_run_interrupted_while_weights_move_saves_nothing_new(saving_rig, stor
     assert steps(store) == []
 
 
-def test_a_termination_waits_for_the_end_of_the_update(saving_rig, store, monkeypatch):
+@pytest.fixture
+def terminating():
+    """SIGTERM interrupts, as the command has it."""
+
+    def unwind(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, unwind)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_termination_waits_for_the_end_of_the_update(saving_rig, store, monkeypatch, terminating):
     run = saving_rig({"ckpt.save_steps": 100}, prompts=10)
     whole, trained = stages.update, []
 
@@ -118,18 +131,97 @@ def test_a_termination_waits_for_the_end_of_the_update(saving_rig, store, monkey
         whole(job, experience, report)
         trained.append(job.step)
 
-    def unwind(number, frame):
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(stages, "update", terminated)
-    before = signal.signal(signal.SIGTERM, unwind)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            train(run.job)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(KeyboardInterrupt):
+        train(run.job)
     assert trained == [0]
     assert steps(store) == [1]
+
+
+@pytest.mark.parametrize("pipeline", [ppo_sync, ppo_async])
+@pytest.mark.parametrize("cause", ["push", "row"])
+def test_a_step_is_done_when_its_weights_are_whatever_comes_after(saving_rig, store, monkeypatch, pipeline, cause):
+    """The push of the third step fails, or its row cannot be written: it is saved, and not trained again."""
+    changes = {"ckpt.save_steps": 100, "train.async_enable": pipeline is ppo_async}
+    run = saving_rig(changes, prompts=10)
+    if cause == "push":
+        monkeypatch.setattr(weights, "push_weights", failing_in_step(run, 4, weights.push_weights))
+    else:
+        run.job.tracker.log = failing_in_step(run, 4, run.job.tracker.log)
+    with pytest.raises(ZeroDivisionError):
+        pipeline.train(run.job)
+    run.job.tracker.close()
+    assert steps(store) == [3]
+    resumed = saving_rig(changes, prompts=10)
+    waiting = resume(resumed.job)
+    pipeline.train(resumed.job, *([waiting] if pipeline is ppo_async else []))
+    assert (resumed.job.step, resumed.job.version) == (5, 5)
+    assert resumed.job.ledger.counts()[PromptState.TRAINED] == 10
+    assert len(run.policy.steps) + len(resumed.policy.steps) == 5
+    written = [1, 2, 3, 4, 5] if cause == "push" else [1, 2, 4, 5]  # what the disk refused is nowhere
+    assert [row["step"] for row in resumed.rows()] == written
+
+
+def test_a_termination_waits_for_the_end_of_a_save(saving_rig, store, terminating):
+    run = saving_rig(prompts=10)
+    whole, saved = run.policy.save_state, []
+
+    def terminated(folder):
+        saved.append(folder.name)
+        signal.raise_signal(signal.SIGTERM)
+        whole(folder)
+
+    run.policy.save_state = terminated
+    with pytest.raises(KeyboardInterrupt):
+        train(run.job)
+    assert steps(store) == [2]
+    assert len(saved) == 1
+
+
+def test_a_termination_waits_for_a_rating_too(saving_rig, store, monkeypatch, terminating):
+    scores = iter([{"eval_default_pass1": 0.5}])
+    monkeypatch.setattr(evaluate, "evaluate", lambda job, sample: next(scores))
+    run = saving_rig({"ckpt.save_steps": 1, "eval.steps": 9, "train.max_steps": 1}, prompts=10)
+    whole = CheckpointStore.rate
+
+    def terminated(*arguments):
+        signal.raise_signal(signal.SIGTERM)
+        whole(*arguments)
+
+    monkeypatch.setattr(CheckpointStore, "rate", terminated)
+    with pytest.raises(KeyboardInterrupt):
+        train(run.job)
+    assert values(store) == [(1, 0.5)]
+
+
+def test_who_ignores_further_signals_goes_on_to_ignore_them(saving_rig, store, monkeypatch, terminating):
+    """Ctrl-C in an update: the command unwinds, and a second signal must not disturb its last save."""
+    run = saving_rig(prompts=10)
+
+    def interrupted(job, experience, report):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "update", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(run.job)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
+def test_on_a_shared_gpu_the_engines_leave_before_the_last_save(saving_rig, store):
+    """The run breaks while they generate: nothing has put them to sleep."""
+    sleeping = {"ds.enable_sleep": True, "vllm.enable_sleep": True, "algo.advantage.estimator": "gae"}
+    run = saving_rig(sleeping | {"ckpt.save_steps": 100}, prompts=10)
+    run.critic.save_state = lambda folder: run.log.append("critic is saved")
+    run.engines.next_group = failing_in_step(run, 4, run.engines.next_group)
+    with pytest.raises(ZeroDivisionError):
+        train(run.job)
+    assert steps(store) == [3]
+    last = len(run.log) - run.log[::-1].index("generate")
+    assert run.log[last:] == [
+        *["engines end", "policy sleeps", "critic sleeps"],
+        *["policy wakes", "policy sleeps", "critic wakes", "critic is saved", "critic sleeps"],
+    ]
 
 
 def test_the_best_evaluation_is_kept_with_its_own_weights(saving_rig, store, monkeypatch):
@@ -332,10 +424,10 @@ def test_without_checkpoints_a_run_that_breaks_says_nothing_of_them(rig, monkeyp
 
 
 def failing_in_step(run, number, whole):
-    def stage(*arguments):
+    def stage(*arguments, **more):
         if run.job.step == number - 1:
             raise ZeroDivisionError
-        return whole(*arguments)
+        return whole(*arguments, **more)
 
     return stage
 
