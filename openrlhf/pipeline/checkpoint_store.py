@@ -4,11 +4,13 @@
     CHECKPOINTS/global_step6/...               what the caller wrote
     CHECKPOINTS/latest, best                   links, for people; nothing here reads them
 
-A checkpoint is written under a hidden name and renamed when every byte is on the disk: a process killed while saving
-leaves the last good one, and a hidden folder that the next save removes.
+A checkpoint is written under a hidden name and renamed when every byte is on the disk, and one that leaves is hidden
+before its first byte goes: a process killed meanwhile leaves whole checkpoints, and a hidden folder that the next save
+removes.
 """
 
 import json
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ _ABOUT = "checkpoint.json"
 _HIDDEN = ".writing_"
 _PREFIX = "global_step"
 GIGABYTE = 1e9
+logger = logging.getLogger(__name__)
 
 
 class CheckpointError(Exception):
@@ -86,7 +89,7 @@ class CheckpointStore:
     def clear(self) -> None:
         """Remove every checkpoint."""
         for found in self.all():
-            shutil.rmtree(found.folder)
+            _remove(found.folder)
 
     @contextmanager
     def writing(self, step: int, metric: Metric | None) -> Iterator[Path]:
@@ -103,15 +106,16 @@ class CheckpointStore:
             (hidden / _ABOUT).write_text(_described(step, metric, _size(hidden)))
             _flush(hidden)
             if final.exists():  # the run went back to an earlier step and came here again
-                shutil.rmtree(final)
+                _remove(final)
             hidden.rename(final)
             _sync(self.root)  # the new name is on the disk before an older checkpoint leaves it
-            self._rotate()
-            self._link()
         except OSError as error:
             raise CheckpointError(f"checkpoint of step {step} in {self.root}: {error}; {self._remains()}") from error
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
+        with self._saved_all_the_same(step):
+            self._rotate()
+            self._link()
 
     def rate(self, step: int, metric: Metric) -> None:
         """The checkpoint of `step` was evaluated after it had been saved; nothing else of it changes.
@@ -124,9 +128,10 @@ class CheckpointStore:
         try:
             fresh.write_text(_described(step, metric, found.size))
             fresh.replace(found.folder / _ABOUT)
-            self._link()
         except OSError as error:
             raise CheckpointError(f"checkpoint of step {step} in {self.root}: {error}; {self._remains()}") from error
+        with self._saved_all_the_same(step):
+            self._link()
 
     def _rotate(self) -> None:
         """Remove what is too much: never the newest or the best; first those without a metric, then the lowest, then
@@ -142,8 +147,21 @@ class CheckpointStore:
         for found in spare:
             if len(kept) <= self._max_num and sum(other.size for other in kept) <= self._max_bytes:
                 return
-            shutil.rmtree(found.folder)
+            _remove(found.folder)
             kept.remove(found)
+
+    @contextmanager
+    def _saved_all_the_same(self, step: int) -> Iterator[None]:
+        """What the disk refuses here costs no checkpoint, so it is only said."""
+        try:
+            yield
+        except OSError as error:
+            logger.warning(
+                "checkpoint of step %d is saved in %s, but older ones or the links could not be changed: %s",
+                step,
+                self.root,
+                error,
+            )
 
     def _link(self) -> None:
         for name, found in (("latest", self.latest()), ("best", self.best())):
@@ -156,7 +174,7 @@ class CheckpointStore:
 
     def _clear_unfinished(self) -> None:
         for folder in self.root.glob(f"{_HIDDEN}*"):
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)  # what stays is in nobody's way, but for one of the same name
 
     def _remains(self) -> str:
         latest = self.latest()
@@ -174,6 +192,13 @@ def _read(about: Path) -> Checkpoint:
         return Checkpoint(about.parent, int(state["step"]), metric, int(state["size"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{about}: not the description of a checkpoint ({error}); remove its folder") from error
+
+
+def _remove(folder: Path) -> None:
+    """Hidden first: of a removal that is cut off nothing is left that passes for a checkpoint."""
+    hidden = folder.with_name(f"{_HIDDEN}old_{folder.name}")
+    folder.rename(hidden)
+    shutil.rmtree(hidden)
 
 
 def _size(folder: Path) -> int:

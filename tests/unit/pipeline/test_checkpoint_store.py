@@ -82,7 +82,61 @@ def test_an_older_one_goes_when_the_newer_one_is_on_the_disk_with_its_name(tmp_p
     save(store, 2)
     hidden = ".writing_global_step2"
     assert sorted(events[:3]) == sorted(["weights", "checkpoint.json", hidden])
-    assert events[3:5] == [tmp_path.name, "remove global_step1"]
+    assert events[3] == tmp_path.name
+    assert "remove .writing_old_global_step1" in events[4:]
+
+
+@pytest.mark.parametrize("step", [2, 1])
+def test_a_removal_that_is_cut_off_leaves_nothing_that_passes_for_a_checkpoint(tmp_path, monkeypatch, step):
+    """Of an older checkpoint, or of one of the same step."""
+    store = CheckpointStore(tmp_path, 1, float("inf"))
+    save(store, 1)
+    whole = shutil.rmtree
+
+    def killed(path, **options):
+        if not (path / "weights").exists():  # the folder that is written, which has its name already
+            return whole(path, **options)
+        (path / "weights").unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save(store, step)
+    monkeypatch.undo()
+    assert all((found.folder / "weights").exists() for found in store.all())
+    save(store, 3)
+    assert steps(store) == [3]
+    assert list(tmp_path.glob(".writing*")) == []
+
+
+def test_a_disk_that_does_not_let_older_ones_go_costs_no_checkpoint(tmp_path, monkeypatch, caplog):
+    store = CheckpointStore(tmp_path, 1, float("inf"))
+    save(store, 1)
+
+    def refuses(path, ignore_errors=False):
+        if "old" in path.name and not ignore_errors:
+            raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(shutil, "rmtree", refuses)
+    for step in (2, 3):
+        save(store, step)
+    assert steps(store) == [3]
+    assert "checkpoint of step 3 is saved" in caplog.text
+    assert "Permission denied" in caplog.text
+
+
+def test_links_that_cannot_be_made_cost_neither_a_checkpoint_nor_a_rating(tmp_path, monkeypatch, caplog):
+    """As on a file system without links."""
+
+    def refuses(self, target):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(Path, "symlink_to", refuses)
+    store = CheckpointStore(tmp_path, 1, float("inf"))
+    save(store, 1)
+    store.rate(1, Metric("eval_default_pass1", 0.5))
+    assert store.best().step == 1
+    assert caplog.text.count("Operation not supported") == 2
 
 
 def test_rotation_by_number_spares_the_newest_and_the_best(tmp_path):
