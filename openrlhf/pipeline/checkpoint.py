@@ -12,8 +12,6 @@ import json
 import logging
 import math
 import pickle
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +30,7 @@ from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.same_run import compare
 from openrlhf.pipeline.sleep import leave_the_gpu, model_awake
 from openrlhf.pipeline.snapshot import Snapshot
+from openrlhf.pipeline.termination import termination_waits
 from openrlhf.pipeline.work_buffer import Waiting
 
 _ANSWER_SECONDS = 60.0  # in which trainers that are well answer
@@ -49,10 +48,22 @@ class Checkpoints:
         self._saved = job.step if job.step > 0 else None  # the newest step that is on the disk
 
     @contextmanager
+    def guard(self) -> Iterator[None]:
+        """A part of the run: if it is interrupted (SIGTERM, Ctrl-C) or breaks, the last finished step is saved."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._on_end(broken=False)
+            raise
+        except Exception:
+            self._on_end(broken=True)
+            raise
+
+    @contextmanager
     def updating(self) -> Iterator[None]:
         """The part of a step in which weights and books change; it is never cut in half by SIGTERM."""
         self._at_rest = None
-        with _termination_waits():
+        with termination_waits():
             yield
 
     def step_is_done(self) -> None:
@@ -72,14 +83,14 @@ class Checkpoints:
             metric = rating(self._ckpt.best_metric_key, evaluation)
             if self._saved == self._job.step:  # by this step's first call; this one is that of its late evaluation
                 if metric is not None:
-                    with _termination_waits():
+                    with termination_waits():
                         self._store.rate(self._job.step, metric)
             elif self._is_due(self._job.step) or self._is_best(metric):
                 self._save(self._at_rest, metric)
         except CheckpointError as error:
             logger.error("%s", error)
 
-    def on_end(self, broken: bool) -> None:
+    def _on_end(self, broken: bool) -> None:
         """The run is interrupted, or has broken: save its last finished step, where the trainers are well, and say what
         can be resumed. Nothing is raised: it would hide what the run ends of."""
         if not self._ckpt.saves:
@@ -107,7 +118,7 @@ class Checkpoints:
     def _save(self, snapshot: Snapshot, metric: Metric | None) -> None:
         """SIGTERM takes effect when it is done: what is left of a save takes less time than another one."""
         step = snapshot.state["step"]
-        with _termination_waits(), self._job.clock.aside():
+        with termination_waits(), self._job.clock.aside():
             with self._store.writing(step, metric) as folder:
                 self._write(snapshot, folder)
             self._saved = step
@@ -192,41 +203,10 @@ def resume(job: Job) -> list[Waiting] | None:
 
 @contextmanager
 def saving(job: Job, snapshot: Callable[[], Snapshot] | None = None) -> Iterator[Checkpoints]:
-    """The checkpoints of a run; one that is interrupted (SIGTERM, Ctrl-C) or breaks saves its last finished step."""
+    """The checkpoints of a run, whose block is guarded by them."""
     checkpoints = Checkpoints(job, snapshot or (lambda: Snapshot(job.state_dict())))
-    try:
+    with checkpoints.guard():
         yield checkpoints
-    except KeyboardInterrupt:
-        checkpoints.on_end(broken=False)
-        raise
-    except Exception:
-        checkpoints.on_end(broken=True)
-        raise
-
-
-@contextmanager
-def _termination_waits() -> Iterator[None]:
-    """SIGTERM (a scheduler's notice) takes effect after this block, which is never cut in half by it.
-
-    Ctrl-C still does, and who handles it may have set a handler for all that comes: that one stays. Outside the main
-    thread, which gets no signals, this does nothing.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    received: list[int] = []
-
-    def note(number: int, frame: object) -> None:
-        received.append(number)
-
-    before = signal.signal(signal.SIGTERM, note)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGTERM) is note:
-            signal.signal(signal.SIGTERM, before)
-        if received:
-            signal.raise_signal(signal.SIGTERM)
 
 
 def _load_books(job: Job, found: Checkpoint) -> list[Waiting]:

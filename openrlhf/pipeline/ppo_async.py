@@ -8,7 +8,7 @@ python3 -m openrlhf.cli.train_ppo_ray --train.async_enable --train.async_queue_s
 from collections.abc import Sequence
 
 from openrlhf.pipeline import stages
-from openrlhf.pipeline.checkpoint import saving
+from openrlhf.pipeline.checkpoint import Checkpoints, saving
 from openrlhf.pipeline.evaluate import Evaluations
 from openrlhf.pipeline.fate import fates
 from openrlhf.pipeline.job import Job
@@ -17,8 +17,9 @@ from openrlhf.pipeline.sampler import Sampler
 from openrlhf.pipeline.work_buffer import Waiting
 
 
-def train(job: Job, waiting: Sequence[Waiting] = ()) -> None:
-    """Run the job to its end; `waiting` are the finished groups of a run that is resumed.
+def train(job: Job, waiting: Sequence[Waiting] = ()) -> Checkpoints:
+    """Run the job to its end; `waiting` are the finished groups of a run that is resumed. As in the other loop, the
+    checkpoints guard what the run does after it.
 
     A sample may be trained on some updates after it was sampled; `async/staleness_*` and the policy version of each of
     its tokens say how many, `--algo.advantage.is_correction_enable` weighs it accordingly.
@@ -40,3 +41,4 @@ def train(job: Job, waiting: Sequence[Waiting] = ()) -> None:
                 stages.publish(job, kept, experience, report)
             checkpoints.after_step(evaluations.after_step())
         checkpoints.after_step(evaluations.at_end())
+    return checkpoints

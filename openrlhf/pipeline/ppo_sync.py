@@ -6,15 +6,15 @@ python3 -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path MODEL --reward.
 """
 
 from openrlhf.pipeline import stages
-from openrlhf.pipeline.checkpoint import saving
+from openrlhf.pipeline.checkpoint import Checkpoints, saving
 from openrlhf.pipeline.evaluate import Evaluations
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.report import StepReport
 from openrlhf.pipeline.sleep import models_to_bed
 
 
-def train(job: Job) -> None:
-    """Run the job to its end: one pass of the body is one step."""
+def train(job: Job) -> Checkpoints:
+    """Run the job to its end: one pass of the body is one step. The checkpoints guard what the run does after it."""
     models_to_bed(job)
     evaluations = Evaluations(job)
     with saving(job) as checkpoints:
@@ -31,3 +31,4 @@ def train(job: Job) -> None:
                 stages.publish(job, kept, experience, report)
             checkpoints.after_step(evaluations.after_step())
         checkpoints.after_step(evaluations.at_end())
+    return checkpoints

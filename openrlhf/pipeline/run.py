@@ -4,6 +4,7 @@ Everything that can be wrong with the inputs is found here before any process st
 """
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from openrlhf.cluster.launch import launch
@@ -21,6 +22,7 @@ from openrlhf.pipeline.spec import cluster_spec
 from openrlhf.pipeline.stages import export
 from openrlhf.pipeline.verdicts import VerdictWatch
 from openrlhf.pipeline.weights import push
+from openrlhf.pipeline.work_buffer import Waiting
 from openrlhf.rl.kl import make_kl_controller
 from openrlhf.rl.running_normaliser import RunningNormaliser
 from openrlhf.track.errors import TrackError
@@ -69,17 +71,20 @@ def run(config: PPOConfig) -> None:
         if waiting is not None:
             push(job)
         try:
-            if config.train.async_enable:
-                ppo_async.train(job, waiting or ())
-            else:
-                ppo_sync.train(job)
+            _train(job, waiting or (), output)
         finally:
             tracker.say(f"{job.step} steps: {job.ledger.summary()}")
-        if job.version == 0 and length.policy_steps:
-            logger.warning(
-                "no sample was trained on (%s): the exported model is the one to start with", job.ledger.summary()
-            )
-        _export(job, output)
+
+
+def _train(job: Job, waiting: Sequence[Waiting], folder: Path) -> None:
+    """Train, and export to `folder`; until that is done, the last step may exist nowhere else."""
+    checkpoints = ppo_async.train(job, waiting) if job.config.train.async_enable else ppo_sync.train(job)
+    if job.version == 0 and job.length.policy_steps:
+        logger.warning(
+            "no sample was trained on (%s): the exported model is the one to start with", job.ledger.summary()
+        )
+    with checkpoints.guard():
+        _export(job, folder)
 
 
 def _export(job: Job, folder: Path) -> None:

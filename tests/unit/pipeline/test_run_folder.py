@@ -2,7 +2,8 @@
 
 import pytest
 
-from openrlhf.pipeline.run import _export, _run_folder
+from openrlhf.pipeline.checkpoint_store import CheckpointStore
+from openrlhf.pipeline.run import _export, _run_folder, _train
 from openrlhf.track.errors import TrackError
 
 
@@ -36,3 +37,19 @@ def test_a_full_disk_at_the_end_names_the_way_to_the_model(rig, tmp_path):
     run.policy.save_hf = full
     with pytest.raises(TrackError, match=r"model cannot be written: .*No space left on device; .*--ckpt\.load_enable"):
         _export(run.job, tmp_path)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("cause", [KeyboardInterrupt, ValueError])
+def test_an_export_that_does_not_come_to_its_end_costs_no_step(rig, tmp_path, asynchronous, cause):
+    """5 steps, saved after the second and the fourth."""
+    saving = {"ckpt.path": str(tmp_path / "saves"), "ckpt.save_steps": 2, "ckpt.max_num": 9}
+    run = rig(saving | {"train.async_enable": asynchronous}, prompts=10)
+
+    def ends(folder):
+        raise cause
+
+    run.policy.save_hf = ends
+    with pytest.raises(cause):
+        _train(run.job, (), tmp_path / "run")
+    assert [found.step for found in CheckpointStore(tmp_path / "saves", 9, 1.0).all()] == [2, 4, 5]
