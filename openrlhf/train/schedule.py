@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # progress in [0, 1] after the warm-up, minimum ratio -> factor of the peak learning rate
 _DECAYS: dict[str, Callable[[float, float], float]] = {
@@ -46,3 +46,14 @@ class LearningRate:
             return self.peak * (step + 1) / warmup
         progress = min(1.0, (step - warmup) / max(1, self.total_steps - warmup))
         return self.peak * _DECAYS[self.name](progress, self.min_ratio)
+
+    def moved(self, saved_steps: int, step: int) -> str | None:
+        """What becomes of the rate of a run that goes on at `step`, and whose schedule had `saved_steps` when it was
+        saved, in words; None where it stays as it was."""
+        before, now = replace(self, peak=1.0, total_steps=saved_steps).at(step), replace(self, peak=1.0).at(step)
+        if math.isclose(before, now):
+            return None
+        return (
+            f"the learning-rate schedule {self.name} has {self.total_steps} optimiser steps now, and {saved_steps} "
+            f"when it was saved: step {step + 1} takes {now:.4g} of the peak rate instead of {before:.4g}"
+        )

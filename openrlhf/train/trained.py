@@ -1,5 +1,6 @@
 """What every trained model has: a backend, a schedule, checkpoints, and a way out as a Hugging Face folder."""
 
+import logging
 import math
 import random
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from openrlhf.config.train import DsConfig
 from openrlhf.models.errors import ModelError
 from openrlhf.models.export import save_hf
 from openrlhf.models.load import check_vocabulary
+from openrlhf.models.model_folder import model_folder
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.models.vision.inputs import VisionInputs
 from openrlhf.rl.metrics import MetricSum
@@ -22,6 +24,7 @@ from openrlhf.train.context import WorkerContext
 from openrlhf.train.schedule import LearningRate
 
 Role = Literal["actor", "critic"]
+logger = logging.getLogger(__name__)
 
 
 class TrainedModel:
@@ -78,17 +81,24 @@ class TrainedModel:
 
     def save(self, folder: Path | str) -> None:
         """Write what a resumed run needs: weights, optimiser, schedule position, and each rank's random generators."""
-        self._backend.save(folder, {"optimiser_steps": self.optimiser_steps})
+        steps = {"optimiser_steps": self.optimiser_steps, "schedule_steps": self._schedule.total_steps}
+        self._backend.save(folder, steps)
         torch.save(_random_state(), self._random_file(folder))
 
     def load(self, folder: Path | str) -> None:
-        """Continue from what `save` wrote.
+        """Continue from what `save` wrote; a schedule of another length, and what it does to the rate, is said.
 
         Raises:
             FileNotFoundError: there is no checkpoint in `folder`, or none of this rank.
         """
         state = self._backend.load(folder)
         self.optimiser_steps = state["optimiser_steps"]
+        saved_steps = state.get(
+            "schedule_steps", self._schedule.total_steps
+        )  # checkpoints may be older than this entry
+        moved = self._schedule.moved(saved_steps, self.optimiser_steps)
+        if moved is not None and self._rank == 0:
+            logger.warning("%s: %s", self._role, moved)
         _set_random_state(torch.load(self._random_file(folder), weights_only=False))
 
     def close(self) -> None:
@@ -122,7 +132,8 @@ class TrainedModel:
             if self._rank == 0:
                 kept[name] = weight.to("cpu", copy=True)
         if self._rank == 0:
-            save_hf(self._backend.model, kept, self._texts, folder, renamed)
+            with model_folder(folder) as hidden:
+                save_hf(self._backend.model, kept, self._texts, hidden, renamed)
 
 
 def model_path(role: Role, config: ActorConfig | CriticConfig) -> str:

@@ -56,3 +56,16 @@ def test_what_makes_no_sense_is_refused() -> None:
         LearningRate("polynomial", 1.0, 10)
     with pytest.raises(ValueError, match="0 steps"):
         LearningRate("linear", 1.0, 0)
+
+
+def test_a_schedule_of_another_length_says_what_becomes_of_the_rate() -> None:
+    # Linear without a warm-up, at step 10: 1 - 10 / 40 now, 1 - 10 / 20 then.
+    moved = LearningRate("linear", 3e-4, 40).moved(20, 10)
+    assert moved is not None
+    assert "linear has 40 optimiser steps now, and 20 when it was saved" in moved
+    assert "step 11 takes 0.75 of the peak rate instead of 0.5" in moved
+
+
+@pytest.mark.parametrize(("name", "before"), [("constant", 20), ("linear", 40), ("constant_with_warmup", 20)])
+def test_a_rate_that_stays_is_not_worth_a_word(name: str, before: int) -> None:
+    assert LearningRate(name, 1.0, 40, 0.1).moved(before, 10) is None
