@@ -66,6 +66,27 @@ def _own_sigterm_handler() -> Iterator[None]:
         signal.signal(signal.SIGTERM, handler)
 
 
+@contextmanager
+def _sessions_of_their_own() -> Iterator[None]:
+    """What is started within the block leaves the command's process group, as do its own children.
+
+    So a SIGTERM to the whole group (`timeout`, `kill -- -PGID`) reaches the command alone, which then saves and ends
+    the others. Even if it is killed they end with it: the kernel kills Ray's processes when their parent dies, whatever
+    their session. Ray has no switch for this, but runs Python between fork and exec.
+    """
+    within = True
+
+    def leave_group() -> None:
+        if within:
+            os.setsid()
+
+    os.register_at_fork(after_in_child=leave_group)  # for good: there is no way to take it back
+    try:
+        yield
+    finally:
+        within = False
+
+
 def _join(address: str, runtime_env: dict[str, dict[str, str]]) -> None:
     way_out = "start it with `ray start --head`, or forget it: unset RAY_ADDRESS, and `ray stop`"
     host, _, port = address.rpartition(":")
@@ -87,14 +108,15 @@ def _start_local(device: str, runtime_env: dict[str, dict[str, str]]) -> None:
     os.environ["RAY_prestart_worker_first_driver"] = "0"  # noqa: SIM112
     for attempt in range(1, _START_ATTEMPTS + 1):
         try:
-            ray.init(
-                address="local",
-                num_gpus=0 if device == "cpu" else None,
-                include_dashboard=False,
-                runtime_env=runtime_env,
-                object_store_memory=_LOCAL_OBJECT_STORE_BYTES,
-                logging_level=logging.ERROR,
-            )
+            with _sessions_of_their_own():
+                ray.init(
+                    address="local",
+                    num_gpus=0 if device == "cpu" else None,
+                    include_dashboard=False,
+                    runtime_env=runtime_env,
+                    object_store_memory=_LOCAL_OBJECT_STORE_BYTES,
+                    logging_level=logging.ERROR,
+                )
             return
         except Exception as error:  # a node that is late raises no more special kind
             if _LATE in str(error) and attempt < _START_ATTEMPTS:

@@ -306,10 +306,11 @@ def test_the_disk_is_full_for_one_checkpoint(flags, faulty):
 
 @pytest.mark.slow
 def test_a_scheduler_ends_the_run(flags, faulty, tmp_path):
+    """It tells the whole process group, as `timeout` does."""
     changes = flags(NEVER_BY_ITSELF, **ASYNC)
     with faulty(changes) as fault:
         fault.after_step(2)
-        fault.run.process.send_signal(signal.SIGTERM)
+        fault.run.signal_group(signal.SIGTERM)
     (saved,) = fault.watch.saves.glob("global_step*")
     stopped(fault, "terminated", int(saved.name[11:]), code=128 + signal.SIGTERM)
     resumes(changes, tmp_path)

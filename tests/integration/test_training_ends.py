@@ -70,9 +70,9 @@ def test_a_signal_during_a_rollout_ends_every_process(inputs, tmp_path, number, 
             assert run.process.poll() is None, run.stderr + run.stdout
             time.sleep(0.1)
         if number == signal.SIGINT:
-            run.signal_as_terminal(number)
+            run.signal_group(number)
             time.sleep(0.5)
-            run.signal_as_terminal(number)  # the impatient user
+            run.signal_group(number)  # the impatient user
         else:
             run.process.send_signal(number)
         assert run.wait(90) == code, run.stderr

@@ -146,8 +146,8 @@ class Run:
     def wait(self, timeout: float = RUN_TIMEOUT) -> int:
         return self.process.wait(timeout)
 
-    def signal_as_terminal(self, number: signal.Signals) -> None:
-        """To every process of the group, as a terminal does for Ctrl-C."""
+    def signal_group(self, number: signal.Signals) -> None:
+        """To every process of the group, as a terminal does for Ctrl-C, and `timeout` for its end."""
         os.killpg(self.process.pid, number)
 
 

@@ -1,6 +1,8 @@
 """Whether a run joins a Ray cluster or starts its own, over a Ray that is only asked, never started."""
 
+import os
 import signal
+import subprocess
 
 import pytest
 
@@ -42,6 +44,25 @@ def test_the_commands_sigterm_handler_survives_ray(asked, no_cluster):
     before = signal.getsignal(signal.SIGTERM)
     with ray_session("cpu"):
         assert signal.getsignal(signal.SIGTERM) == before
+
+
+def session_of_a_child() -> int:
+    """Of one that is started as Ray starts its own: with Python between fork and exec."""
+    child = subprocess.Popen(["sleep", "60"], preexec_fn=lambda: None)
+    try:
+        return os.getsid(child.pid)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_local_ray_starts_its_processes_outside_the_commands_process_group(asked, no_cluster, monkeypatch):
+    sessions = []
+    monkeypatch.setattr(session.ray, "init", lambda **_: sessions.append(session_of_a_child()))
+    with ray_session("cpu"):
+        assert os.getsid(0) not in sessions
+        assert len(sessions) == 1
+        assert session_of_a_child() == os.getsid(0)  # what the command starts later stays with it
 
 
 def test_an_announced_cluster_is_joined(asked, monkeypatch):
