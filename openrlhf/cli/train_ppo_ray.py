@@ -17,7 +17,7 @@ from openrlhf.cli.outcome import EXIT_REFUSED, ExceptionTypes, run_to_exit_code,
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.parse import parse_ppo
 from openrlhf.config.ppo import PPOConfig
-from openrlhf.config.resolve import resolve
+from openrlhf.config.resolve import Resolution, resolve
 from openrlhf.config.yaml_file import to_yaml
 from openrlhf.imports import HeavyImports
 
@@ -33,9 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_REFUSED
     tell("warning", resolution.warnings)
     if parsed.dry_run:
-        print(to_yaml(resolution.config), end="")
+        print(to_yaml(resolution.config, resolution.derived), end="")
         return run_to_exit_code(lambda: _check(resolution.config), _expected_failures)
-    code = run_to_exit_code(lambda: _train(resolution.config), _expected_failures)
+    code = run_to_exit_code(lambda: _train(resolution), _expected_failures)
     tell("warning", resolution.closing)
     return code
 
@@ -46,10 +46,10 @@ def _check(config: PPOConfig) -> None:
     check_inputs(config)
 
 
-def _train(config: PPOConfig) -> None:
+def _train(resolution: Resolution) -> None:
     with HeavyImports():
         from openrlhf.pipeline.run import run
-    run(config)
+    run(resolution.config, resolution.derived)
 
 
 def _expected_failures() -> ExceptionTypes:

@@ -56,7 +56,7 @@ def parse_ppo(argv: Sequence[str]) -> ParsedArgs:
     base = PPOConfig()
     if "config" in settings and settings["config"].words != ("None",):
         try:
-            base = read_yaml(settings["config"].words[0])
+            base = read_yaml(settings["config"].words[0], anew=True)
         except ConfigError as error:
             problems += error.problems
     if problems:

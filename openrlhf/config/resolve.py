@@ -32,6 +32,7 @@ from openrlhf.config.rules import (
     resolve_logging,
     resolve_pipeline,
 )
+from openrlhf.config.schema import values
 from openrlhf.config.shaping_rules import resolve_shaping
 from openrlhf.config.variables import with_variables
 from openrlhf.config.vision import resolve_vision
@@ -43,12 +44,14 @@ _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray for the command of a subm
 class Resolution:
     """The config that runs, device-dependent values filled in, and what its user should know.
 
-    `closing`: the warnings worth saying again when the run has ended.
+    `closing`: the warnings worth saying again when the run has ended. `derived`: the flags that nobody gave and whose
+    values were worked out.
     """
 
     config: PPOConfig
     warnings: tuple[str, ...]
     closing: tuple[str, ...] = ()
+    derived: frozenset[str] = frozenset()
 
 
 def resolve(
@@ -85,4 +88,7 @@ def resolve(
         resolve_batches(draft)
     if draft.problems:
         raise ConfigError(list(dict.fromkeys(draft.problems)))
-    return Resolution(draft.config, tuple(dict.fromkeys(draft.warnings)), tuple(draft.closing))
+    before = values(config)
+    changed = {path for path, value in values(draft.config).items() if value != before[path]}
+    derived = frozenset(changed - draft.given)
+    return Resolution(draft.config, tuple(dict.fromkeys(draft.warnings)), tuple(draft.closing), derived)

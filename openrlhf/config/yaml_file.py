@@ -1,5 +1,6 @@
 """The config as YAML: `--config run.yaml` read, and the resolved config written beside every run."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,21 @@ from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import Flag, flags, flatten, nest, values
 from openrlhf.config.secret import SECRETS, without_login
 
+DERIVED = "derived"  # key of the flags whose values follow from the others
 
-def to_yaml(config: Section) -> str:
-    """The whole config, secrets left out, in a form that `read_yaml` reads back equal."""
+
+def to_yaml(config: Section, derived: Collection[str] = ()) -> str:
+    """The whole config, secrets left out, in a form that `read_yaml` reads back equal.
+
+    `derived`: flags whose values follow from the others; the file lists them, so that `--config` works them out anew.
+    """
     flat = {
         path: list(value) if isinstance(value, tuple) else value
         for path, value in values(config).items()
         if path not in SECRETS
     }
-    return yaml.safe_dump(nest(flat), sort_keys=False)
+    listed = {DERIVED: sorted(derived)} if derived else {}
+    return yaml.safe_dump(nest(flat) | listed, sort_keys=False)
 
 
 def _unknown(source: str, key: str) -> str:
@@ -115,12 +122,17 @@ def _fault(flag: Flag, value: Any) -> str | None:
     return None
 
 
-def read_yaml(path: str) -> PPOConfig:
+def read_yaml(path: str, *, anew: bool = False) -> PPOConfig:
     """Defaults from a YAML file with nested or dotted keys; ConfigError names every unknown key and wrong value.
 
     Values equal to the default count as not given, so a dumped config does not look as if every flag had been typed.
+    `anew`: so do the values that the file lists as following from others.
     """
-    flat = {key: None if value == "None" else value for key, value in _load(path).items()}
+    loaded = _load(path)
+    derived = loaded.pop(DERIVED, [])
+    if not isinstance(derived, list):
+        raise ConfigError([f"--config {path}: {DERIVED} is a list of flags, not {brief(repr(derived))}"])
+    flat = {key: None if value == "None" else value for key, value in loaded.items() if not (anew and key in derived)}
     problems = [_unknown(path, key) for key in flat if key not in flags()]
     known = {key: value for key, value in flat.items() if key in flags()}
     faults = {key: fault for key, value in known.items() if (fault := _fault(flags()[key], value))}

@@ -127,7 +127,7 @@ class Checkpoints:
         (folder / "job.json").write_text(json.dumps(snapshot.state, default=_plain))
         if snapshot.waiting:
             (folder / "groups.pkl").write_bytes(pickle.dumps(list(snapshot.waiting)))
-        (folder / "config.yaml").write_text(to_yaml(self._job.config))
+        (folder / "config.yaml").write_text(to_yaml(self._job.config, self._job.derived))
         try:
             self._save_models(folder)
         except ClusterError:

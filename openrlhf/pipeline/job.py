@@ -27,6 +27,7 @@ class Job:
     kl: KLController
     tracker: RunTracker
     length: RunLength
+    derived: frozenset[str] = frozenset()  # flags of the config that follow from others
     eval_prompts: PromptSet | None = None
     normaliser: RunningNormaliser | None = None  # None: rewards keep their scale
     cut_prompts: frozenset[int] = frozenset()  # ids of the prompts that are too long and lose their beginning

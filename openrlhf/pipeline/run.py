@@ -31,8 +31,11 @@ from openrlhf.track.tracker import RunTracker
 logger = logging.getLogger(__name__)
 
 
-def run(config: PPOConfig) -> None:
+def run(config: PPOConfig, derived: frozenset[str] = frozenset()) -> None:
     """Train as configured; the run folder is `ckpt.output_dir`.
+
+    Args:
+        derived: flags of the config that follow from others, as `resolve` found them.
 
     Raises:
         ConfigError: inputs are wrong, one line each; nothing has been started. TrackError: neither has anything.
@@ -53,9 +56,10 @@ def run(config: PPOConfig) -> None:
         RunTracker(output, config.logger, config, length.steps) as tracker,
         launch(cluster_spec(config, length)) as cluster,
     ):
-        (output / "config.yaml").write_text(to_yaml(config))
+        (output / "config.yaml").write_text(to_yaml(config, derived))
         job = Job(
             config=config,
+            derived=derived,
             cluster=cluster,
             loader=loader,
             ledger=PromptLedger(len(inputs.prompts)),

@@ -1,10 +1,14 @@
 """The resolved config as YAML."""
 
+import pytest
 import yaml
 
+from openrlhf.config.errors import ConfigError
+from openrlhf.config.machine import Machine
 from openrlhf.config.parse import parse_ppo
 from openrlhf.config.ppo import PPOConfig
-from openrlhf.config.schema import flags, flatten, given
+from openrlhf.config.resolve import Resolution, resolve
+from openrlhf.config.schema import flags, flatten, given, values
 from openrlhf.config.yaml_file import read_yaml, to_yaml
 
 
@@ -37,3 +41,37 @@ def test_an_empty_file_gives_the_defaults(tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text("# nothing\n")
     assert read_yaml(str(file)) == PPOConfig()
+
+
+def reread(tmp_path, first: list[str], then: list[str]) -> Resolution:
+    """A run's own file as the defaults of another: both resolved on a CPU."""
+    (tmp_path / "prompts.jsonl").write_text("{}")
+    (tmp_path / "reward.py").write_text("def reward_func(queries, prompts, labels): ...")
+    prompts, reward = str(tmp_path / "prompts.jsonl"), str(tmp_path / "reward.py")
+    inputs = ["--data.prompt_dataset", prompts, "--reward.remote_url", reward]
+    before = resolve(parse_ppo([*inputs, *first]).config, {}, Machine())
+    file = tmp_path / "config.yaml"
+    file.write_text(to_yaml(before.config, before.derived))
+    assert read_yaml(str(file)) == before.config  # what a checkpoint is compared by: everything
+    return resolve(parse_ppo(["--config", str(file), *then]).config, {}, Machine())
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "path", "value"),
+    [
+        ([], ["--actor.model_name_or_path", "b/two"], "ref.model_name_or_path", "b/two"),
+        (["--train.dynamic_batch_enable"], ["--train.max_tokens_per_gpu", "4096"], "rollout.max_tokens_per_gpu", 4096),
+        ([], ["--rollout.batch_size", "256"], "rollout.vllm_generate_batch_size", 256),
+        (["--ref.model_name_or_path", "c"], ["--actor.model_name_or_path", "b"], "ref.model_name_or_path", "c"),
+    ],
+)
+def test_what_followed_from_other_flags_follows_from_the_new_ones(tmp_path, first, then, path, value):
+    again = reread(tmp_path, ["--actor.model_name_or_path", "a/one", "--algo.kl.init_coef", "0.01", *first], then)
+    assert values(again.config)[path] == value
+
+
+def test_the_list_of_what_follows_must_be_one(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("derived: 5")
+    with pytest.raises(ConfigError, match="derived is a list of flags, not 5"):
+        read_yaml(str(file))
