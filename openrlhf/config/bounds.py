@@ -72,6 +72,7 @@ BOUNDS: dict[str, _Bound] = {
     "endpoint.max_concurrent": _AT_LEAST_1,
     "endpoint.timeout": _POSITIVE,
     "eval.confidence": ("between 0 and 1", lambda x: 0 < x < 1),
+    "eval.timeout": _POSITIVE,
     "eval.steps": _NEVER_OR_EVERY,
     "eval.temperature": _NOT_NEGATIVE,
     "eval.top_p": _MASS,

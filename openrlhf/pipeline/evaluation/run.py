@@ -15,6 +15,7 @@ from openrlhf.env.env_config import environments_of
 from openrlhf.env.task_rewards import TaskRewards
 from openrlhf.pipeline.evaluation.engine import started_engine
 from openrlhf.pipeline.evaluation.inputs import EvaluationInputs, open_inputs
+from openrlhf.pipeline.evaluation.progress import run_all
 from openrlhf.pipeline.evaluation.responses import failure_of, response_row
 from openrlhf.pipeline.evaluation.summary import summarise, table
 from openrlhf.rollout.environments import Environments
@@ -87,11 +88,7 @@ async def _sample(config: EvaluateConfig, inputs: EvaluationInputs, file: Path, 
                     show(f"{len(rows) // n} of {len(prompts)} prompts")
 
             try:
-                async with asyncio.TaskGroup() as group:
-                    for prompt in prompts:
-                        group.create_task(one(prompt))
-            except BaseExceptionGroup as errors:
-                raise errors.exceptions[0] from None
+                await run_all(one, prompts, config.eval.timeout, config.endpoint.url or "vLLM engine")
             finally:
                 await _close(inputs, environments, tasks)
     return sorted(rows, key=lambda row: (row["prompt_id"], row["sample"]))
