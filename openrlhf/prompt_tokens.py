@@ -13,7 +13,7 @@ from typing import Any
 def prompt_ids(tokenizer: Any, text: str) -> list[int]:
     """Token ids of a prompt; it begins with the token that the tokenizer puts before every text, once.
 
-    A chat template may have written that token already.
+    Prompts that a chat template has rendered are as it wrote them: their tokenizer adds nothing (models/tokenizer.py).
     """
     return opened(tokenizer(text, add_special_tokens=False)["input_ids"], opening_id(tokenizer))
 

@@ -234,7 +234,8 @@ class EngineActor:
 
         model = spec.model_name_or_path
         vision = vision_processor(model, load_config(model), spec.data.max_images_per_prompt)
-        tokenizer = load_tokenizer(model, None if vision is None else vision.chat_template)
+        template = None if vision is None else vision.chat_template
+        tokenizer = load_tokenizer(model, template, rendered=spec.data.apply_chat_template)
         self._is_agent = spec.agent_func_path is not None
         self._executor = make_executor(spec.agent_func_path)
         self._environments = Environments(environments_of(spec.env), spec.env.max_episodes)

@@ -69,7 +69,7 @@ class EvaluatedPrompts(Section):
     """A sample passes if its score is above this."""
     confidence: float = 0.95
     """Probability that the intervals are made for."""
-    timeout: float = 1800.0
+    timeout: float = 14400.0
     """Seconds in which at least one prompt must be finished, with all its samples; else the evaluation ends."""
     env_func: str | None = None
     """Environment for every prompt, e.g. math_tir_async, whatever the dataset says. None: as each prompt says."""

@@ -22,14 +22,15 @@ DERIVED = "derived"  # key of the flags whose values follow from the others
 def to_yaml(config: Section, derived: Collection[str] = ()) -> str:
     """The whole config, secrets left out, in a form that `read_yaml` reads back equal.
 
-    `derived`: flags whose values follow from the others; the file lists them, so that `--config` works them out anew.
+    `derived`: flags whose values follow from the others. The file repeats them at its end, so that `--config` works
+    them out anew, unless somebody has changed one above.
     """
     flat = {
         path: list(value) if isinstance(value, tuple) else value
         for path, value in values(config).items()
         if path not in SECRETS
     }
-    listed = {DERIVED: sorted(derived)} if derived else {}
+    listed = {DERIVED: {path: flat[path] for path in sorted(derived) if path in flat}} if derived else {}
     return yaml.safe_dump(nest(flat) | listed, sort_keys=False)
 
 
@@ -126,13 +127,16 @@ def read_yaml(path: str, *, anew: bool = False) -> PPOConfig:
     """Defaults from a YAML file with nested or dotted keys; ConfigError names every unknown key and wrong value.
 
     Values equal to the default count as not given, so a dumped config does not look as if every flag had been typed.
-    `anew`: so do the values that the file lists as following from others.
+    `anew`: so do the values that the file says followed from others, where they are as it says.
     """
+    prefix, missing = f"{DERIVED}.", object()
     loaded = _load(path)
-    derived = loaded.pop(DERIVED, [])
-    if not isinstance(derived, list):
-        raise ConfigError([f"--config {path}: {DERIVED} is a list of flags, not {brief(repr(derived))}"])
-    flat = {key: None if value == "None" else value for key, value in loaded.items() if not (anew and key in derived)}
+    followed = {key.removeprefix(prefix): loaded.pop(key) for key in list(loaded) if key.startswith(prefix)}
+    flat = {
+        key: None if value == "None" else value
+        for key, value in loaded.items()
+        if not (anew and followed.get(key, missing) == value)
+    }
     problems = [_unknown(path, key) for key in flat if key not in flags()]
     known = {key: value for key, value in flat.items() if key in flags()}
     faults = {key: fault for key, value in known.items() if (fault := _fault(flags()[key], value))}

@@ -20,6 +20,8 @@ from openrlhf.env.code_runner import RunnerDown
 from openrlhf.env.proxy import NoAddress, server_address
 
 _SLACK_S = 30.0  # beyond the program's own times: for the queue and the network
+_REFUSALS = frozenset({400, 413, 422})  # about this very program: another policy's would be run
+_REFUSED = {"status": "Failed", "run_result": {"status": "Refused"}}
 
 
 class ServerRunner:
@@ -69,6 +71,8 @@ class ServerRunner:
             self._session = aiohttp.ClientSession(connector=connector, timeout=no_limit)
         try:
             async with self._session.post(url, json=body) as response:
+                if response.status in _REFUSALS:
+                    return _REFUSED
                 if response.status != 200:
                     raise RunnerDown(f"{url}: status {response.status}")
                 return await response.json(content_type=None)

@@ -2,17 +2,22 @@
 
 from typing import Any
 
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from openrlhf.faults import first_line
 from openrlhf.models.errors import ModelError
 from openrlhf.models.load import load_config
 
 
-def load_tokenizer(path: str, chat_template: Any = None, *, padding: bool = True) -> PreTrainedTokenizerBase:
+def load_tokenizer(
+    path: str, chat_template: Any = None, *, padding: bool = True, rendered: bool = False
+) -> PreTrainedTokenizerBase:
     """Load the tokenizer; a missing pad token becomes the eos token (masks never look at the pad id).
 
     Args:
+        rendered: a chat template renders the prompts and writes every special token that the model is to see, so the
+            tokenizer adds none: a model served by its template would not see it either.
         padding: False leaves a missing pad token missing, for a tokenizer that will be written again.
         chat_template: of the model's processor, which stands above the tokenizer's: only it knows of images, and some
             folders keep it where tokenizers do not look. None: the tokenizer's own.
@@ -28,6 +33,8 @@ def load_tokenizer(path: str, chat_template: Any = None, *, padding: bool = True
         tokenizer.pad_token = tokenizer.eos_token
     if chat_template is not None:
         tokenizer.chat_template = chat_template
+    if rendered and isinstance(tokenizer, PreTrainedTokenizerFast):
+        tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
     return tokenizer
 
 

@@ -65,7 +65,9 @@ def check_inputs(config: PPOConfig) -> Inputs:
         executor = attempt(lambda: load_agent(agent))
     elif config.reward.is_given:
         attempt(lambda: make_reward(config.reward))
-    tokenizer = attempt(lambda: load_tokenizer(actor, None if vision is None else vision.chat_template))
+    template = None if vision is None else vision.chat_template
+    rendered = config.data.apply_chat_template
+    tokenizer = attempt(lambda: load_tokenizer(actor, template, rendered=rendered))
     if tokenizer is not None and isinstance(executor, OpenAIServerAgentExecutor):
         attempt(lambda: executor.check(tokenizer))
     prompts = eval_prompts = None

@@ -85,7 +85,10 @@ def _refuse_nobodys(config: PPOConfig, prompts: Sequence[Prompt]) -> None:
         raise RewardError(
             f"{len(inside)} of {len(prompts)} prompts name the environment {', '.join(sorted(set(inside)))}, which "
             f'does not grade its episodes, and no task that would; give their labels one ("task": "math_tir"; known: '
-            f"{', '.join(sorted(REWARD_CONFIG))})" + ("" if agent else ", or give --reward.remote_url")
+            f"{', '.join(sorted(REWARD_CONFIG))})"
+            + ("" if agent else ", or give --reward.remote_url")
+            + ", or name an "
+            "environment that grades itself in GRADES_ITSELF (openrlhf/env/env_config.py)"
         )
 
 

@@ -84,6 +84,10 @@ def running(pid: int) -> bool:
         (r"\boxed{1\;000~000.5}", "1000000.5", 1.0),
         (r"\boxed{10\ 200}", "10{,}200", 1.0),
         (r"\boxed{2\,\frac{1}{2}}", r"\frac52", 1.0),
+        (r"\boxed{x^2\ 100}", "100x^2", 1.0),
+        (r"\boxed{2^3\,125}", "1000", 1.0),
+        (r"\boxed{0{,}125}", r"\frac18", 1.0),
+        (r"\boxed{0{,}125}", "125", 0.0),
         # The base of a numeral, which it passes over.
         (r"\boxed{52_9}", "52_8", 0.0),
         (r"\boxed{52_{9}}", "52_9", 1.0),

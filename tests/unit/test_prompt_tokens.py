@@ -4,6 +4,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 
 from openrlhf.data.budget import cut_prompts
+from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.prompt_tokens import num_added, prompt_ids
 from openrlhf.rollout.episode import Episode
 from openrlhf.rollout.generator import RolloutGenerator
@@ -36,6 +37,12 @@ def tokenizer_with(template: str):
 )
 def test_the_token_before_every_text(template, text, expected):
     assert prompt_ids(tokenizer_with(template), text) == expected
+
+
+@pytest.mark.parametrize(("rendered", "expected"), [(False, [BOS_ID, A, B]), (True, [A, B])])
+def test_a_chat_template_writes_what_the_model_is_to_see(tmp_path, rendered, expected):
+    tokenizer_with(f"{BOS} $A").save_pretrained(tmp_path)
+    assert prompt_ids(load_tokenizer(str(tmp_path), rendered=rendered), "ab") == expected
 
 
 def test_a_tokenizer_that_knows_no_such_token():

@@ -12,8 +12,9 @@ RIGHT, WRONG = "right", "wrong"
 
 SMALL, TOLERANCE = 0.01, 1e-4  # math-verify rounds to 6 decimals: from SMALL up that is within the relative tolerance
 
-_SPACES = r"(?:\\[,;:! ]|~|\{,\}|\s)+"
-_GROUPED = re.compile(rf"(?<![\d.])\d{{1,3}}(?:{_SPACES}\d{{3}})+(?!\d)")  # 10\,200
+_SPACES = r"(?:\\[,;:! ]|~|\s)+"
+# 10\,200, but neither 0\,125 nor the exponent of x^2\,100. math-verify itself tells 10{,}200 from 0{,}125.
+_GROUPED = re.compile(rf"(?<![\d.,}}^_])[1-9]\d{{0,2}}(?:{_SPACES}\d{{3}})+(?!\d)")
 _BASE = re.compile(r"\d[0-9A-Fa-f]*\)?_(?:\{\s*(\d+)\s*\}|(\d+))\s*$")  # 52_9, (52)_{9}
 
 # Typical pairs. Comparing them loads sympy and fills the parser's tables, once for all forks.

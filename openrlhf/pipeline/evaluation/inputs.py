@@ -65,7 +65,9 @@ def open_inputs(config: EvaluateConfig) -> EvaluationInputs:
     vision = None
     if model is not None and architecture_of(model) is not None:  # another one is run on text by vLLM alone
         vision = attempt(lambda: vision_processor(name, model, max_images=0))
-    tokenizer = attempt(lambda: load_tokenizer(name, None if vision is None else vision.chat_template))
+    template = None if vision is None else vision.chat_template
+    rendered = config.data.apply_chat_template
+    tokenizer = attempt(lambda: load_tokenizer(name, template, rendered=rendered))
     prompts = attempt(lambda: _prompts(config, tokenizer, sources, vision)) if tokenizer is not None else None
     if prompts is not None and model is not None and has_vision(model) and vision is None:
         attempt(lambda: _refuse_placeholders(config, prompts, tokenizer, model))

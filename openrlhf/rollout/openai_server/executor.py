@@ -17,7 +17,8 @@ from openrlhf.reward.tally import Tally
 from openrlhf.rollout.agent import AgentExecutorBase
 from openrlhf.rollout.agent_call import call_agent
 from openrlhf.rollout.agent_sampling import own_copy
-from openrlhf.rollout.errors import AgentError, AgentReturnError, AgentTimeout
+from openrlhf.rollout.errors import AgentError, AgentReturnError
+from openrlhf.rollout.openai_server.refusal import is_refusal
 from openrlhf.rollout.openai_server.server import AgentServer
 from openrlhf.rollout.openai_server.session import Session
 from openrlhf.rollout.openai_server.template import ChatTemplate
@@ -102,7 +103,7 @@ class OpenAIServerAgentExecutor(AgentExecutorBase):
         except Exception as error:  # what the agent makes of an engine's failure hides the failure itself
             if session.failure is not None:
                 raise session.failure from None
-            if not session.outgrown or isinstance(error, AgentTimeout | AgentReturnError):
+            if not (session.outgrown and is_refusal(error, session_id)):
                 raise
             outcome = RewardOutcome(0.0, 0.0, Status.FAILED, f"{name} was cut short: {session.outgrown}")
         finally:

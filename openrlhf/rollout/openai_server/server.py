@@ -20,6 +20,7 @@ from openrlhf.env.episode.seeds import turn_seed
 from openrlhf.interfaces import LLMEngine
 from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.openai_server.messages import ToolCall
+from openrlhf.rollout.openai_server.refusal import TOO_LONG, refusal_of
 from openrlhf.rollout.openai_server.session import Session, SessionClosed, Sessions
 from openrlhf.rollout.openai_server.template import ChatTemplate
 from openrlhf.rollout.openai_server.tool_calls import one_call_of, split_tool_calls
@@ -115,14 +116,13 @@ class AgentServer:
         """Sample one answer; the conversations of the session change only where there is one."""
         if session.closed:
             raise SessionClosed("the session was closed while this request waited: its sample is finished")
-        session.outgrown = ""
         template = self.template.with_tools(asked.offered_tools)
         trace, added = session.trace_for(template, asked.messages, tools_key(asked.offered_tools))
         ids = [*trace.tokens.ids, *added]
         if len(ids) >= session.max_length:
             session.truncated = True
-            session.outgrown = f"the conversation has {len(ids)} tokens, the context {session.max_length}"
-            raise _Refused(session.outgrown, "context_length_exceeded")
+            session.outgrown = refusal_of(len(ids), session.max_length)
+            raise _Refused(session.outgrown, TOO_LONG)
         sampling = _sampling(session, asked, session.max_length - len(ids))
         try:
             completion = await self._engine.generate(ids, sampling)

@@ -28,7 +28,7 @@ class Session:
     traces: list[Trace] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     truncated: bool = False  # whether the last answer ended for length, or the last request did not fit
-    outgrown: str = ""  # why the last request was refused, where that was for its length
+    outgrown: str = ""  # why a request was refused, where that was for its length
     other_distribution: str = ""  # what a request asked for that the trainer's log-probabilities know nothing of
     aborted: bool = False
     closed: bool = False

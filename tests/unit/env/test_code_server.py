@@ -105,6 +105,12 @@ async def test_an_answer_that_is_none_is_no_result(servers, answer):
         await ask(port)
 
 
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_program_that_the_server_refuses_is_the_policys_fault(servers, status):
+    port = await servers.start(lambda body: web.Response(status=status))
+    assert await ask(port) == CodeResult("Refused", error=True)
+
+
 async def test_as_many_programs_at_once_as_the_tool_lets_through(servers):
     """aiohttp by itself would open 100 connections and let the others wait."""
     everybody, arrived = asyncio.Event(), 0
