@@ -10,6 +10,7 @@ import pytest
 
 from openrlhf.track.rollout_file import read_samples
 from tests.integration.training import ROOT, Inputs, rows, train
+from tests.proofs import keep
 from tests.vision_models import chosen
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
@@ -146,7 +147,8 @@ def test_colours_are_learnt(folder, tmp_path, architecture, kind, seed):
     run = train(flags, tmp_path / "log")
     assert run.process.returncode == 0, run.stderr[-3000:]
     scores = [row["eval_colour_pass1"] for row in rows(tmp_path / "run") if "eval_colour_pass1" in row]
-    print(architecture, kind, seed, scores)
+    (tmp_path / "scores.json").write_text(json.dumps({"before": scores[0], "after": scores[-1]}) + "\n")
+    keep(f"vision/{architecture}_{kind}_{seed}", [tmp_path / "scores.json"])
     assert scores[0] < 0.4
     if kind == "mismatched":
         assert scores[-1] < 0.4
