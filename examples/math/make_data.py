@@ -12,7 +12,21 @@ from pathlib import Path
 
 DEFAULT_FOLDER = Path("runs/data/math")
 NUM_TRAIN, NUM_TEST = 384, 32
-PROMPT = "What is {question}? Give only the answer, in a box. Example: What is 30 - 10? \\boxed{{20}}"
+SHOWN = (("30 - 10", 20), ("7 + 5", 12), ("19 - 6", 13))  # answered before the question, to show the form
+
+
+def make_prompt(question: str) -> list[dict]:
+    """Messages: some questions with their answers, then the question."""
+    shown = [
+        message
+        for example, answer in SHOWN
+        for message in (_asks(example), {"role": "assistant", "content": f"\\boxed{{{answer}}}"})
+    ]
+    return [*shown, _asks(question)]
+
+
+def _asks(question: str) -> dict:
+    return {"role": "user", "content": f"What is {question}? Answer in a box."}
 
 
 def make_rows() -> tuple[list[dict], list[dict]]:
@@ -23,7 +37,7 @@ def make_rows() -> tuple[list[dict], list[dict]]:
         a, b = rng.randint(1, 30), rng.randint(1, 30)
         question, answer = rng.choice([(f"{a} + {b}", a + b), (f"{a + b} - {b}", a)])
         answers.setdefault(question, answer)
-    rows = [{"prompt": PROMPT.format(question=question), "label": str(answer)} for question, answer in answers.items()]
+    rows = [{"prompt": make_prompt(question), "label": str(answer)} for question, answer in answers.items()]
     return rows[:NUM_TRAIN], rows[NUM_TRAIN:]
 
 

@@ -348,6 +348,9 @@ def engine_args(args: VllmEngineArgs) -> AsyncEngineArgs:
         tensor_parallel_size=parts,
         distributed_executor_backend=SPLIT_EXECUTOR if on_cpu and parts > 1 else None,
         enable_prefix_caching=vllm.enable_prefix_caching,
+        # A prompt that is taken in two parts is sampled from in between, and vLLM then turns the generator of a request
+        # with a seed back: a CPU's cannot be turned back, and the core dies of it.
+        enable_chunked_prefill=False if on_cpu else None,
         enforce_eager=vllm.enforce_eager or on_cpu,  # compiling costs a minute on CPU and gains nothing measurable
         enable_sleep_mode=vllm.enable_sleep and not on_cpu,
         gpu_memory_utilization=vllm.gpu_memory_utilization,
