@@ -54,6 +54,7 @@ class EngineGroup:
         self._starts: dict[Any, Engine] = {}  # engines that load the model anew, by their call
         self._open: dict[str, GroupRequest] = {}  # groups that were submitted and not yet handed out
         self._waiting: list[GroupRequest] = []  # those of them that no engine runs
+        self._asleep = False  # engines have no room to generate in, so nothing starts
         self._replaced = False  # since the last weight update
         self._scored = 0.0  # seconds of scoring that earlier laps have reported
         self._lock = threading.RLock()
@@ -105,7 +106,7 @@ class EngineGroup:
                 batches[index].append(request)
             for engine, batch in zip(self._engines, batches, strict=True):
                 engine.batch = batch
-            ready = [engine for engine in self._engines if engine.state is EngineState.READY]
+            ready = self._ready()
         self._run_batches(ready)
 
     def next_group(self, within: float | None = None) -> Any:
@@ -144,8 +145,8 @@ class EngineGroup:
             return {e.actor.receive_weights.remote(manifest): e.name for e in self._engines}, asked
 
     def received(self, actors: Sequence[Any]) -> None:
-        """These processes hold the current weights: their engines take requests. One that has taken the place of such a
-        process meanwhile has those of the model's folder, and stays stale."""
+        """These processes hold the current weights: their engines take requests, once they are awake. One that has
+        taken the place of such a process meanwhile has those of the model's folder, and stays stale."""
         with self._lock:
             fresh = [
                 engine
@@ -165,10 +166,20 @@ class EngineGroup:
                 self._answer(ref)
 
     def sleep(self) -> None:
+        """Leave the GPU. Groups that wait start when all are awake again: an update of the weights in between would
+        let an engine generate, though its cache is not there."""
+        self._asleep = True
         self._ask("sleep")
 
     def wake(self, tags: Sequence[str] | None = None) -> None:
+        """Undo `sleep`, and start what waits; or bring back the part of the memory that `tags` name."""
         self._ask("wake", tags)
+        if tags is None and self._asleep:
+            with self._lock:
+                self._asleep = False
+                self._spread()
+                ready = self._ready()
+            self._run_batches(ready)
 
     def end(self) -> None:
         """Every engine leaves, so that its own child processes go with it; then it is killed."""
@@ -187,9 +198,12 @@ class EngineGroup:
             with suppress(*_DEATHS):
                 fetch(ref, calls[ref], "shutdown")
 
+    def _ready(self) -> list[Engine]:
+        return [engine for engine in self._engines if engine.state is EngineState.READY]
+
     def _spread(self) -> None:
         """Hand waiting requests to the engines that take some. The caller holds the lock."""
-        ready = [engine for engine in self._engines if engine.state is EngineState.READY]
+        ready = [] if self._asleep else self._ready()
         while ready and self._waiting:
             engine = ready[least_loaded([engine.load for engine in ready])]
             self._run(engine, self._waiting.pop(0))
@@ -203,7 +217,8 @@ class EngineGroup:
     def _run_batches(self, engines: Sequence[Engine]) -> None:
         """Run what is left of these engines' batches, whole: what runs beside a request must not change its samples."""
         with self._lock:
-            busy = [e for e in engines if any(request.group_id in self._open for request in e.batch)]
+            awake = [] if self._asleep else engines
+            busy = [e for e in awake if any(request.group_id in self._open for request in e.batch)]
         self._ask("hold", of=busy)
         with self._lock:
             for engine in busy:

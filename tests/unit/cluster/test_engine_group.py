@@ -34,7 +34,17 @@ class Ray:
     def start(self, index: int) -> Any:
         process = (index, self.started.get(index, 0))
         self.started[index] = process[1] + 1
-        names = ("start", "run_group", "hold", "release", "busy_seconds", "receive_weights", "shutdown")
+        names = [
+            "start",
+            "run_group",
+            "hold",
+            "release",
+            "receive_weights",
+            "sleep",
+            "wake",
+            "shutdown",
+            "busy_seconds",
+        ]
 
         def method(name: str) -> SimpleNamespace:
             def remote(*arguments: object) -> int:
@@ -224,6 +234,44 @@ def test_a_paused_batch_waits_for_an_engine_that_is_not_up(fake):
     engine_group.receive("weights", only_stale=True)
     assert handed_out(engine_group) == ["0"]
     assert fake.asked("run_group")[-1] == (0, 1, "0")
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_on_a_shared_gpu_lost_groups_start_when_the_engines_are_awake_and_not_with_the_weights(fake, paused):
+    """The weights come first, while the policy still holds the memory of the engines' caches."""
+    engine_group = group(1)
+    engine_group.submit(requests([1]), paused=paused)
+    fake.dead.add((0, 0))
+    assert handed_out(engine_group) == []
+    engine_group.sleep()
+    engine_group.wake(("weights",))
+    engine_group.receive("weights", only_stale=True)
+    assert not engine_group.stale
+    engine_group.wake()
+    methods = [call[2] for call in fake.calls if call[:2] == (0, 1)]
+    started = ["hold", "run_group", "release"] if paused else ["run_group"]
+    assert methods == ["start", "sleep", "wake", "receive_weights", "wake", *started]
+    assert handed_out(engine_group) == ["0"]
+
+
+def test_groups_of_an_engine_that_dies_of_waking_up_wait_for_the_others_to_be_awake(fake, monkeypatch):
+    engine_group = group(2)
+    engine_group.submit(requests([1]))
+    fake.dead |= {(0, 0), (1, 0)}
+    engine_group.lap()  # finds both out
+    assert handed_out(engine_group) == []
+    engine_group.sleep()
+    engine_group.receive("weights", only_stale=True)
+    fake.dead.add((0, 1))
+    before = fake.asked("run_group")
+
+    def fetch(ref, peer, work):
+        assert fake.asked("run_group") == before, f"before the answer to {work!r}"
+        return fake.fetch(ref, peer, work)
+
+    monkeypatch.setattr(engines, "fetch", fetch)
+    engine_group.wake()
+    assert fake.asked("run_group") == [*before, (1, 1, "0")]
 
 
 def test_an_engine_that_dies_of_a_weight_update_gets_the_next_one(fake):
