@@ -97,6 +97,7 @@ class PolicyActor(_TrainedRank):
             self._sender = make_sender(
                 spec.sync.backend,
                 spec.sync.dtype,
+                model_dtype=self._trainer.dtype,
                 host=place.address,
                 num_receivers=spec.sync.num_receivers,
                 timeout=spec.sync.timeout,

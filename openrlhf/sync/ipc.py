@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
-from openrlhf.sync.layout import Layout, write_tensor
+from openrlhf.sync.layout import Layout, WireFormat, write_tensor
 from openrlhf.types import TransferManifest
 
 CHUNK_BYTES = 2**28
@@ -28,28 +28,34 @@ class CudaIpcSender:
 
     streaming = False
 
-    def __init__(self, dtype: torch.dtype, device: torch.device, chunk_bytes: int = CHUNK_BYTES) -> None:
-        self._dtype = dtype
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        device: torch.device,
+        chunk_bytes: int = CHUNK_BYTES,
+        model_dtype: torch.dtype | None = None,
+    ) -> None:
+        self._wire = WireFormat(dtype, model_dtype)
         self._device = device
         self._chunk_bytes = chunk_bytes
         self._buffers: list[torch.Tensor] = []  # alive while engines read them
 
     def describe(self, weights: Iterable[tuple[str, Any]], version: int) -> TransferManifest:
         """Return the manifest of a transfer without moving bytes; its location is empty."""
-        return TransferManifest("ipc", version, tuple(Layout.of(weights, self._dtype, self._chunk_bytes).specs))
+        return TransferManifest("ipc", version, tuple(Layout.of(weights, self._wire, self._chunk_bytes).specs))
 
     def send(self, weights: Iterable[tuple[str, Any]], version: int) -> TransferManifest:
         """Pack all weights on this GPU and export them. RuntimeError if the last transfer was not released."""
         if self._buffers:
             raise RuntimeError(f"ipc weight transfer {version}: release() the last transfer first")
-        layout = Layout(self._dtype, self._chunk_bytes)
+        layout = Layout(self._wire, self._chunk_bytes)
         for name, tensor in weights:
             spec = layout.add(name, tensor)
             chunk = layout.chunks[-1]
             if len(layout.chunks) > len(self._buffers):
                 size = max(self._chunk_bytes, chunk.num_bytes)  # one large tensor may exceed a chunk
                 self._buffers.append(torch.empty(size, dtype=torch.uint8, device=self._device))
-            write_tensor(self._buffers[-1], spec.offset - chunk.start, tensor.detach(), self._dtype)
+            write_tensor(self._buffers[-1], spec.offset - chunk.start, tensor.detach(), self._wire.of(tensor))
         torch.cuda.synchronize(self._device)  # readers in other processes do not see our stream
         uuid = str(torch.cuda.get_device_properties(self._device).uuid)
         location = {

@@ -36,9 +36,24 @@ class Chunk(NamedTuple):
         return self.stop - self.start
 
 
-def wire_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
-    """Floating weights travel in the engine's dtype; anything else as it is."""
-    return dtype if tensor.is_floating_point() else tensor.dtype
+@dataclass(frozen=True, slots=True)
+class WireFormat:
+    """The dtype in which each tensor travels.
+
+    Floating weights go in the engine's, as most of them would be stored there. A model that holds a few in a wider
+    format than the others needs their digits: experts are chosen by biases that lie closer together than bf16 can tell.
+    The engine casts such a tensor if it holds it otherwise.
+    """
+
+    engine: torch.dtype
+    model: torch.dtype | None = None  # of the trained model's weights but those few; None: none is wider
+
+    def of(self, tensor: torch.Tensor) -> torch.dtype:
+        """Only the tensor's dtype is read."""
+        if not tensor.is_floating_point():
+            return tensor.dtype
+        wider = self.model is not None and tensor.dtype.itemsize > self.model.itemsize
+        return tensor.dtype if wider else self.engine
 
 
 @dataclass
@@ -48,15 +63,15 @@ class Layout:
     Example: fp32 tensors of 10 and 3 elements lie at offsets 0 and 64, and the layout ends at 128.
     """
 
-    dtype: torch.dtype
+    wire: WireFormat
     chunk_bytes: int | None = None  # None: one chunk
     specs: list[TensorSpec] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
 
     @classmethod
-    def of(cls, weights: Iterable[tuple[str, Any]], dtype: torch.dtype, chunk_bytes: int | None = None) -> "Layout":
+    def of(cls, weights: Iterable[tuple[str, Any]], wire: WireFormat, chunk_bytes: int | None = None) -> "Layout":
         """Lay out weights of which only shapes and dtypes are read; meta tensors will do."""
-        layout = cls(dtype, chunk_bytes)
+        layout = cls(wire, chunk_bytes)
         for name, tensor in weights:
             layout.add(name, tensor)
         return layout
@@ -67,7 +82,7 @@ class Layout:
 
     def add(self, name: str, tensor: torch.Tensor) -> TensorSpec:
         """Place one tensor after the last."""
-        dtype = wire_dtype(tensor, self.dtype)
+        dtype = self.wire.of(tensor)
         padded = -(-tensor.numel() * dtype.itemsize // ALIGNMENT) * ALIGNMENT
         last = self.chunks[-1] if self.chunks else None
         offset = self.num_bytes
@@ -82,7 +97,6 @@ class Layout:
 
 
 def write_tensor(data: torch.Tensor, offset: int, tensor: torch.Tensor, dtype: torch.dtype) -> None:
-    """Copy a tensor into a uint8 buffer, cast to its wire dtype; works across devices."""
-    target = wire_dtype(tensor, dtype)
-    num_bytes = tensor.numel() * target.itemsize
-    data[offset : offset + num_bytes].view(target).view(tensor.shape).copy_(tensor)
+    """Copy a tensor into a uint8 buffer, cast to `dtype`; works across devices."""
+    num_bytes = tensor.numel() * dtype.itemsize
+    data[offset : offset + num_bytes].view(dtype).view(tensor.shape).copy_(tensor)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from openrlhf.sync.layout import Layout, write_tensor
+from openrlhf.sync.layout import Layout, WireFormat, write_tensor
 from openrlhf.types import TransferManifest
 
 CHUNK_BYTES = 2**28
@@ -38,9 +38,10 @@ class BroadcastSender:
         num_receivers: int,
         timeout: float,
         chunk_bytes: int = CHUNK_BYTES,
+        model_dtype: torch.dtype | None = None,
     ) -> None:
         """`host`: this machine's address as the engines see it. `timeout`: seconds that any wait may take."""
-        self._dtype = dtype
+        self._wire = WireFormat(dtype, model_dtype)
         self._device = device
         self._host = host
         self._world_size = 1 + num_receivers
@@ -53,7 +54,7 @@ class BroadcastSender:
         """Open the meeting point and say what will come. Only shapes and dtypes of the weights are read."""
         if self._store is None:  # port 0: the system picks a free one
             self._store = dist.TCPStore(self._host, 0, is_master=True, timeout=self._timeout, wait_for_workers=False)
-        return self._manifest(Layout.of(weights, self._dtype, self._chunk_bytes), version)
+        return self._manifest(Layout.of(weights, self._wire, self._chunk_bytes), version)
 
     def send(self, weights: Iterable[tuple[str, Any]], version: int) -> TransferManifest:
         """Broadcast all weights, chunk after chunk; returns when the last one has left.
@@ -64,7 +65,7 @@ class BroadcastSender:
             raise RuntimeError(f"nccl weight transfer {version}: describe() comes first, the engines need its manifest")
         if self._group is None:
             self._group = self._join(self._store)
-        layout = Layout(self._dtype, self._chunk_bytes)
+        layout = Layout(self._wire, self._chunk_bytes)
         pending: list[tuple[int, torch.Tensor]] = []
         for name, tensor in weights:
             chunks_before = len(layout.chunks)
@@ -109,7 +110,7 @@ class BroadcastSender:
     def _broadcast(self, tensors: list[tuple[int, torch.Tensor]], num_bytes: int) -> None:
         data = torch.empty(num_bytes, dtype=torch.uint8, device=self._device)
         for offset, tensor in tensors:
-            write_tensor(data, offset, tensor, self._dtype)
+            write_tensor(data, offset, tensor, self._wire.of(tensor))
         options = dist.BroadcastOptions()
         options.rootRank = 0
         options.rootTensor = 0

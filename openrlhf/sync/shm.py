@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from openrlhf.sync.layout import Layout, write_tensor
+from openrlhf.sync.layout import Layout, WireFormat, write_tensor
 from openrlhf.types import TransferManifest
 
 FIRST_CAPACITY = 2**20  # bytes; doubles as needed
@@ -22,15 +22,15 @@ class SharedMemorySender:
 
     streaming = False
 
-    def __init__(self, dtype: torch.dtype) -> None:
-        self._dtype = dtype
+    def __init__(self, dtype: torch.dtype, model_dtype: torch.dtype | None = None) -> None:
+        self._wire = WireFormat(dtype, model_dtype)
         self._fd: int | None = None
         self._data = torch.empty(0, dtype=torch.uint8)
         self._unreleased: int | None = None  # version of a transfer that engines may still read
 
     def describe(self, weights: Iterable[tuple[str, Any]], version: int) -> TransferManifest:
         """Return the manifest of a transfer without moving bytes; its location is empty."""
-        return TransferManifest("shm", version, tuple(Layout.of(weights, self._dtype).specs))
+        return TransferManifest("shm", version, tuple(Layout.of(weights, self._wire).specs))
 
     def send(self, weights: Iterable[tuple[str, Any]], version: int) -> TransferManifest:
         """Write all weights and say where they lie. RuntimeError if the last transfer was not released."""
@@ -38,11 +38,11 @@ class SharedMemorySender:
             raise RuntimeError(
                 f"shm weight transfer {version}: engines may still read transfer {self._unreleased}; release() it first"
             )
-        layout = Layout(self._dtype)
+        layout = Layout(self._wire)
         for name, tensor in weights:
             spec = layout.add(name, tensor)
             self._reserve(layout.num_bytes)
-            write_tensor(self._data, spec.offset, tensor.detach(), self._dtype)
+            write_tensor(self._data, spec.offset, tensor.detach(), self._wire.of(tensor))
         if not layout.specs:
             raise ValueError(f"shm weight transfer {version}: no weights to send")
         self._unreleased = version

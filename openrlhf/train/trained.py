@@ -65,6 +65,12 @@ class TrainedModel:
         self._backend = DeepSpeedTrainBackend(model, optimiser, ds, config.max_norm, context, runner=runner)
         self.optimiser_steps = 0
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights, but for those few that the model holds in a wider format than the others."""
+        formats = {weight.dtype for weight in self._backend.model.parameters() if weight.is_floating_point()}
+        return min(formats, key=lambda dtype: dtype.itemsize)
+
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield every weight whole, under its Hugging Face name, a tied output head left out.
 

@@ -66,6 +66,15 @@ def test_weights_are_cast_to_the_engines_dtype():
     sender.close()
 
 
+def test_what_a_16_bit_model_holds_in_fp32_arrives_in_full():
+    sender = SharedMemorySender(torch.bfloat16, model_dtype=torch.bfloat16)
+    biases = torch.tensor([8.3, 8.31])  # bf16 makes 8.3125 of both
+    received = read(sender.send([("gate.weight", torch.ones(2).bfloat16()), ("gate.bias", biases)], version=1))
+    assert received["gate.weight"].dtype == torch.bfloat16
+    assert torch.equal(received["gate.bias"], biases)
+    sender.close()
+
+
 def test_memory_in_use_is_not_overwritten(sender):
     sender.send([("w", torch.zeros(2))], version=1)
     with pytest.raises(RuntimeError, match=r"transfer 2: engines may still read transfer 1; release\(\) it first"):

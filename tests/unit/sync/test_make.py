@@ -18,6 +18,15 @@ def test_each_backend_has_its_sender():
     assert nccl.streaming
 
 
+@pytest.mark.parametrize("backend", ["shm", "ipc", "nccl"])
+def test_each_sends_in_fp32_what_a_16_bit_model_holds_so(backend):
+    weights = [("gate.weight", torch.zeros(2, dtype=torch.bfloat16)), ("gate.bias", torch.tensor([8.3]))]
+    sender = make_sender(backend, "bf16", model_dtype=torch.bfloat16, device=CPU)
+    assert [spec.dtype for spec in sender.describe(weights, 1).tensors] == ["bfloat16", "float32"]
+    sender = make_sender(backend, "bf16", model_dtype=torch.float32, device=CPU)
+    assert [spec.dtype for spec in sender.describe(weights, 1).tensors] == ["bfloat16", "bfloat16"]
+
+
 def test_an_unknown_dtype_is_named():
     with pytest.raises(ValueError, match="unknown dtype 'int3'"):
         make_sender("shm", "int3")

@@ -45,6 +45,20 @@ def test_every_seat_receives_every_chunk():
     sender.close()
 
 
+def test_a_tensor_in_fp32_arrives_so_beside_those_in_the_engines_dtype():
+    weights = [("gate.weight", torch.tensor([1.5], dtype=torch.bfloat16)), ("gate.bias", torch.tensor([8.3]))]
+    cpu, bf16 = torch.device("cpu"), torch.bfloat16
+    sender = BroadcastSender(bf16, cpu, "127.0.0.1", 1, timeout=20, model_dtype=bf16)
+    manifest = sender.describe(weights, version=1)
+    with ThreadPoolExecutor(1) as seats:
+        received = seats.submit(receive, manifest, 1)
+        assert sender.send(weights, version=1) == manifest
+        (chunk,) = received.result(timeout=30)
+    assert chunk[:2].view(bf16).tolist() == [1.5]
+    assert torch.equal(chunk[64:68].view(torch.float32), torch.tensor([8.3]))
+    sender.close()
+
+
 def test_engines_that_do_not_come_are_a_timeout_not_a_hang():
     sender = BroadcastSender(torch.float32, torch.device("cpu"), "127.0.0.1", 1, timeout=1)
     weights = [("a", torch.zeros(2))]

@@ -32,6 +32,18 @@ def model(total_steps: int, rank: int = 0) -> TrainedModel:
     return made
 
 
+@pytest.mark.parametrize(
+    ("router", "others", "common"),
+    [(torch.float32, torch.bfloat16, torch.bfloat16), (torch.float32, torch.float32, torch.float32)],
+)
+def test_the_dtype_of_the_weights_is_that_of_most(router, others, common):
+    made = model(1)
+    made._backend.model = torch.nn.ModuleList(
+        [torch.nn.Linear(2, 2, dtype=router), torch.nn.Linear(2, 2, dtype=others)]
+    )
+    assert made.dtype == common
+
+
 @pytest.mark.parametrize(("rank", "said"), [(0, 1), (1, 0)])
 def test_a_longer_schedule_is_said_once_when_a_run_goes_on(tmp_path, caplog, rank, said):
     first = model(20, rank)
