@@ -15,7 +15,7 @@ new weights over the keys and values of the old ones. `completion.policy_version
 import asyncio
 import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, dataclass, field
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,7 +33,7 @@ from openrlhf.interfaces import ImageTokens
 from openrlhf.rollout.clock import BusyClock
 from openrlhf.rollout.errors import EngineDead
 from openrlhf.rollout.vllm.args import VllmEngineArgs
-from openrlhf.rollout.vllm.calls import while_alive
+from openrlhf.rollout.vllm.calls import T, while_alive
 from openrlhf.rollout.vllm.core import quick_core
 from openrlhf.rollout.vllm.pictures import Pictures
 from openrlhf.rollout.vllm.requests import (
@@ -171,8 +171,6 @@ class VllmEngine:
             self._open.clear()  # a request that comes now follows the held ones
             try:
                 await self._start_together(sorted(held, key=_HeldRequest.order))
-            except EngineDeadError as error:
-                raise self._died(error) from error
             finally:
                 self._open.set()
                 for request in held:
@@ -202,13 +200,13 @@ class VllmEngine:
         async with self._control:
             await self._idle.wait()
             llm = self._live()
-            await while_alive(llm, llm.sleep(level=level))
+            await self._control_call(llm, llm.sleep(level=level))
 
     async def wake(self, tags: Sequence[str] | None = None) -> None:
         """Undo `sleep`, or the part named by `tags` ("weights" before a sync, "kv_cache" after it)."""
         async with self._control:
             llm = self._live()
-            await while_alive(llm, llm.wake_up(tags=None if tags is None else list(tags)))
+            await self._control_call(llm, llm.wake_up(tags=None if tags is None else list(tags)))
 
     def stats(self) -> EngineStats:
         return EngineStats(
@@ -233,7 +231,7 @@ class VllmEngine:
         llm = self._live()
         if not self.keep_in_flight:
             await self._idle.wait()
-        await while_alive(llm, self._take_weights(llm, manifest))
+        await self._control_call(llm, self._take_weights(llm, manifest))
         self._version = manifest.version
 
     async def _take_weights(self, llm: AsyncLLM, manifest: TransferManifest) -> None:
@@ -249,7 +247,7 @@ class VllmEngine:
         """Queue the requests in the paused core, then let it schedule them all at once."""
         await self._idle.wait()
         llm = self._live()
-        await while_alive(llm, llm.pause_generation(mode="keep", clear_cache=False))
+        await self._control_call(llm, llm.pause_generation(mode="keep", clear_cache=False))
         for request in requests:
             if request.started.cancelled():
                 continue
@@ -257,7 +255,14 @@ class VllmEngine:
                 request.started.set_result(await self._submit(request.prompt, request.params))
             except Exception as error:  # belongs to whoever asked for this request
                 request.started.set_exception(error)
-        await while_alive(llm, llm.resume_generation())
+        await self._control_call(llm, llm.resume_generation())
+
+    async def _control_call(self, llm: AsyncLLM, call: Coroutine[Any, Any, T]) -> T:
+        """The answer of the core; EngineDead if it dies of it, or has died before."""
+        try:
+            return await while_alive(llm, call)
+        except EngineDeadError as error:
+            raise self._died(error) from error
 
     async def _wait_for_release(self, request: _HeldRequest) -> RequestOutputCollector:
         assert self._held is not None
