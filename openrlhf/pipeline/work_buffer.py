@@ -3,11 +3,12 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from openrlhf.types import Rollout, RolloutGroup
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: before Python 3.11.4 they come with a __setstate__ that displaces this one
 class Waiting:
     """A finished group, and the pass over the prompt set that its prompt was drawn in.
 
@@ -20,6 +21,16 @@ class Waiting:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_versions", [own for rollout in self.group.rollouts if (own := _policies(rollout))])
+
+    def __getstate__(self) -> tuple[RolloutGroup, int]:
+        """For a checkpoint: the rest follows from these two."""
+        return self.group, self.episode
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        """Checkpoints of earlier versions hold the same two, some with more behind them."""
+        for name, value in zip(("group", "episode"), state, strict=False):
+            object.__setattr__(self, name, value)
+        self.__post_init__()
 
     @property
     def prompt_id(self) -> int:

@@ -1,5 +1,7 @@
 """How old waiting groups are, and what leaves the buffer for it."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,22 @@ def test_the_oldest_token_of_a_group_says_how_old_it_is(samples, staleness, mixe
     group = waiting(*samples)
     assert group.staleness(7) == staleness
     assert group.mixed_rate() == mixed
+
+
+@pytest.mark.parametrize(
+    "state", [lambda group: (group, 2), lambda group: [group, 2], lambda group: [group, 2, [(9, 9)]]]
+)
+def test_a_checkpoint_gives_back_what_waited_also_one_of_an_earlier_version(state):
+    group = waiting([segment(3, 5)]).group
+    restored = object.__new__(Waiting)
+    restored.__setstate__(state(group))
+    assert (restored.group, restored.episode, restored.staleness(7), restored.mixed_rate()) == (group, 2, 4, 1.0)
+
+
+def test_the_pickle_of_what_waits_holds_only_what_is_needed():
+    again = pickle.loads(pickle.dumps(waiting([segment(3)])))
+    assert again.__getstate__() == (again.group, 0)
+    assert again.staleness(4) == 1
 
 
 def test_a_group_is_read_through_once_however_often_it_is_asked_for_its_age():
