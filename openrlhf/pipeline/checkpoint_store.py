@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 
 _ABOUT = "checkpoint.json"
@@ -105,16 +106,18 @@ class CheckpointStore:
             yield hidden
             (hidden / _ABOUT).write_text(_described(step, metric, _size(hidden)))
             _flush(hidden)
-            if final.exists():  # the run went back to an earlier step and came here again
-                _remove(final)
-            hidden.rename(final)
+            replaced = _put_in_place(hidden, final)
             _sync(self.root)  # the new name is on the disk before an older checkpoint leaves it
         except OSError as error:
             raise CheckpointError(f"checkpoint of step {step} in {self.root}: {error}; {self._remains()}") from error
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
         with self._saved_all_the_same(step):
+            if replaced is not None:
+                shutil.rmtree(replaced)
+        with self._saved_all_the_same(step):
             self._rotate()
+        with self._saved_all_the_same(step):
             self._link()
 
     def rate(self, step: int, metric: Metric) -> None:
@@ -194,11 +197,31 @@ def _read(about: Path) -> Checkpoint:
         raise CheckpointError(f"{about}: not the description of a checkpoint ({error}); remove its folder") from error
 
 
+def _put_in_place(fresh: Path, final: Path) -> Path | None:
+    """Give a whole checkpoint its name. Where an older one has it (the run went back to an earlier step and came here
+    again), answer the older one's new place; where the disk refuses, the older one keeps the name."""
+    if not final.exists():
+        fresh.rename(final)
+        return None
+    old = _hide(final)
+    try:
+        fresh.rename(final)
+    except OSError:
+        old.rename(final)
+        raise
+    return old
+
+
 def _remove(folder: Path) -> None:
     """Hidden first: of a removal that is cut off nothing is left that passes for a checkpoint."""
-    hidden = folder.with_name(f"{_HIDDEN}old_{folder.name}")
-    folder.rename(hidden)
-    shutil.rmtree(hidden)
+    shutil.rmtree(_hide(folder))
+
+
+def _hide(folder: Path) -> Path:
+    """Rename it; its new name is one that no removal has left behind that could not be finished."""
+    names = (f"{_HIDDEN}old_{folder.name}{f'_{number}' if number else ''}" for number in count())
+    hidden = next(place for name in names if not (place := folder.with_name(name)).exists())
+    return folder.rename(hidden)
 
 
 def _size(folder: Path) -> int:

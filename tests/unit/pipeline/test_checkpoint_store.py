@@ -125,6 +125,51 @@ def test_a_disk_that_does_not_let_older_ones_go_costs_no_checkpoint(tmp_path, mo
     assert "Permission denied" in caplog.text
 
 
+@pytest.fixture
+def stubborn(monkeypatch):
+    """What was a checkpoint cannot be deleted, as where another process holds a file of it open over NFS."""
+    whole = shutil.rmtree
+
+    def refuses(path, ignore_errors=False):
+        if "old" not in path.name:
+            whole(path, ignore_errors=ignore_errors)
+        elif not ignore_errors:
+            raise OSError(39, "Directory not empty")
+
+    monkeypatch.setattr(shutil, "rmtree", refuses)
+
+
+def test_a_step_that_is_saved_again_stays_saved_where_the_older_one_cannot_be_deleted(tmp_path, caplog, stubborn):
+    store = CheckpointStore(tmp_path, 3, float("inf"))
+    for size in (10, 20, 30):  # the third meets what the second has left behind
+        save(store, 2, size=size)
+        assert (store.latest().folder / "weights").stat().st_size == size
+    assert caplog.text.count("checkpoint of step 2 is saved") == 2
+
+
+def test_a_step_that_cannot_be_saved_again_keeps_the_older_one(tmp_path, monkeypatch):
+    store = CheckpointStore(tmp_path, 3, float("inf"))
+    save(store, 2, size=10)
+    rename = Path.rename
+
+    def refuses(path, target):
+        if path.name == ".writing_global_step2":
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuses)
+    with pytest.raises(CheckpointError, match="Input/output error; the checkpoint of step 2 is kept"):
+        save(store, 2, size=20)
+    assert (store.latest().folder / "weights").stat().st_size == 10
+
+
+def test_links_are_made_also_where_an_older_one_cannot_be_deleted(tmp_path, stubborn):
+    store = CheckpointStore(tmp_path, 1, float("inf"))
+    save(store, 1)
+    save(store, 2)
+    assert (tmp_path / "latest").resolve().name == "global_step2"
+
+
 def test_links_that_cannot_be_made_cost_neither_a_checkpoint_nor_a_rating(tmp_path, monkeypatch, caplog):
     """As on a file system without links."""
 
