@@ -30,6 +30,8 @@ def model_folder(folder: Path | str) -> Iterator[Path]:
 
 
 def _move_up(hidden: Path, final: Path) -> None:
+    """Without the file that makes it a model's the folder passes for none, until the last file is there."""
+    (final / _LAST).unlink(missing_ok=True)
     for weights in (path for pattern in _WEIGHTS for path in final.glob(pattern)):
         weights.unlink()
     for path in sorted(hidden.iterdir(), key=lambda path: (path.name == _LAST, path.name)):

@@ -1,5 +1,7 @@
 """A model folder is whole or not there."""
 
+from pathlib import Path
+
 import pytest
 
 from openrlhf.models.model_folder import model_folder
@@ -45,6 +47,27 @@ def test_a_failure_leaves_the_folder_as_it_was(tmp_path):
         export()
     assert names(tmp_path) == ["model.safetensors"]
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+def test_a_replacement_that_is_cut_off_leaves_nothing_that_passes_for_a_model(tmp_path, monkeypatch, moved):
+    write(tmp_path, "model.safetensors", "config.json")
+    place, done = Path.replace, []
+
+    def killed(path, target):
+        if len(done) == moved:
+            raise KeyboardInterrupt
+        done.append(place(path, target))
+
+    monkeypatch.setattr(Path, "replace", killed)
+
+    def export():
+        with model_folder(tmp_path) as hidden:
+            write(hidden, "model.safetensors", "tokenizer.json", "config.json")
+
+    with pytest.raises(KeyboardInterrupt):
+        export()
+    assert names(tmp_path) == ["model.safetensors"][:moved]
 
 
 def test_what_a_killed_process_left_goes_with_the_next_one(tmp_path):
