@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 DEFAULT_FOLDER = Path("runs/data/math")
-NUM_TRAIN, NUM_TEST = 384, 32
-SHOWN = (("30 - 10", 20), ("7 + 5", 12), ("19 - 6", 13))  # answered before the question, to show the form
+NUM_TRAIN, NUM_TEST = 128, 24
+SHOWN = (("2 + 5", 7), ("13 - 4", 9), ("6 + 6", 12))  # answered before the question, to show the form
 
 
 def make_prompt(question: str) -> list[dict]:
@@ -34,7 +34,7 @@ def make_rows() -> tuple[list[dict], list[dict]]:
     rng = random.Random(0)
     answers: dict[str, int] = {}
     while len(answers) < NUM_TRAIN + NUM_TEST:
-        a, b = rng.randint(1, 30), rng.randint(1, 30)
+        a, b = rng.randint(1, 9), rng.randint(1, 9)
         question, answer = rng.choice([(f"{a} + {b}", a + b), (f"{a + b} - {b}", a)])
         answers.setdefault(question, answer)
     rows = [{"prompt": make_prompt(question), "label": str(answer)} for question, answer in answers.items()]

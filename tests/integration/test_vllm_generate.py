@@ -55,6 +55,13 @@ async def test_a_stop_string_ends_the_completion(tied_rig):
     assert tied_rig.difference(completions) < 3e-4
 
 
+async def test_requests_with_seeds_whose_prompts_fill_several_steps(tied_rig):
+    # 30 prompts of 400 tokens are more than one step takes (4,096): none may be cut, for its seed's sake.
+    prompts = [[10 + i] * 400 for i in range(30)]
+    completions = await tied_rig.samples(prompts, max_tokens=2)
+    assert tied_rig.difference(completions, prompts) < 3e-4
+
+
 async def test_tokens_are_counted(tied_rig):
     before = tied_rig.engine.stats()
     completions = await tied_rig.samples()

@@ -15,28 +15,21 @@ async def run_all(work: Callable[[T], Awaitable[None]], items: Iterable[T], time
     Raises:
         GenerationError: none was finished for `timeout_s` seconds; the line says what was waited for.
     """
-    finished = asyncio.Event()
-    left = 0
+    finished: asyncio.Queue[None] = asyncio.Queue()
 
     async def one(item: T) -> None:
-        nonlocal left
         await work(item)
-        left -= 1
-        finished.set()
+        finished.put_nowait(None)
 
     async def progress() -> None:
         try:
-            await asyncio.wait_for(finished.wait(), timeout_s)
+            await asyncio.wait_for(finished.get(), timeout_s)
         except TimeoutError as error:
             raise GenerationError(f"{what}: no prompt was finished within {timeout_s:g} s (--eval.timeout)") from error
-        finished.clear()
 
     try:
         async with asyncio.TaskGroup() as group:
-            for item in items:
-                left += 1
-                group.create_task(one(item))
-            while left:
+            for _ in [group.create_task(one(item)) for item in items]:
                 await progress()
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
