@@ -162,11 +162,11 @@ def test_the_exported_model_loads_in_plain_transformers(full_run, inputs):
 def test_the_processes_say_nothing_that_is_not_news(full_run):
     _, run = full_run
     assert run.errors() == []
-    # One line per evaluation, two per step, one of the whole run, and where the picture is.
+    # One line per evaluation, two per step, where the model and the picture are, and one of the whole run.
     assert [" ".join(line.split()[:2]) for line in run.stdout.splitlines()] == [
         *("evaluation after", "step 1/2", "4 prompts"),
         *("evaluation after", "step 2/2", "8 prompts"),
-        *("evaluation after", "2 steps:", "reward curve:"),
+        *("evaluation after", "exported to", "2 steps:", "reward curve:"),
     ]
 
 
