@@ -62,10 +62,13 @@ class Faulty:
         self.folder = folder
         self.run = start_training(flags, folder / "faulty", environment)
         self.watch = Watch(folder / "calls.txt", folder / "run", folder / "saves", self.run)
+        self._saves = flags[flags.index("--ckpt.save_steps") + 1] == str(EVERY_STEP)
 
     def after_step(self, step: int) -> None:
-        """Wait until so many steps are over, and saved, where they are."""
+        """Wait until so many steps are over, and saved, where they are: a row is written before its checkpoint."""
         self.watch.wait_for(lambda watch: watch.finished_steps() >= step)
+        if self._saves:
+            self.watch.wait_for(lambda watch: watch.saved_steps() >= step)
 
     def generating(self, step: int) -> None:
         """Wait until a sample of this step is done."""

@@ -61,6 +61,10 @@ class Watch:
     def finished_steps(self) -> int:
         return max((int(row["step"]) for row in rows(self.output)), default=0)
 
+    def saved_steps(self) -> int:
+        """The newest step with a checkpoint."""
+        return max((int(path.name.removeprefix("global_step")) for path in self.saves.glob("global_step*")), default=0)
+
     def scored(self, label_prefix: str = "") -> int:
         lines = self.calls.read_text().splitlines() if self.calls.exists() else []
         return sum(line.startswith(label_prefix) for line in lines)

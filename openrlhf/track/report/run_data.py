@@ -134,7 +134,7 @@ def _text(path: Path) -> TextIO:
 
 def _sample(row: dict[str, Any]) -> dict[str, Any] | None:
     """What the page shows of a stored sample; None if its tokens are not all there."""
-    stored, extra_logs = row.get("segments"), row.get("extra_logs") or {}
+    stored, extra_logs = row.get("segments") or [], row.get("extra_logs") or {}
     if not isinstance(stored, list) or not isinstance(extra_logs, dict) or not _is_number(row.get("step")):
         return None
     segments = [_segment(each) for each in stored]

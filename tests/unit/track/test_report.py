@@ -180,7 +180,7 @@ def test_a_page_holds_so_many_tokens_and_no_more(tmp_path, monkeypatch):
     assert run.notes == ["step_000001.jsonl.gz: samples from here on are not shown, for a page holds 7 tokens"]
 
 
-@pytest.mark.parametrize("wrong", [{"segments": 5}, {"extra_logs": [1]}, {"segments": None}])
+@pytest.mark.parametrize("wrong", [{"segments": 5}, {"extra_logs": [1]}, {"segments": [5]}])
 def test_a_sample_that_is_none_is_left_out(tmp_path, wrong):
     folder = write_run(tmp_path / "run", steps=1)
     write_samples(rollout_file(folder / "rollouts", 1), [sample(1, 0) | wrong, sample(1, 1)])
