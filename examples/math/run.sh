@@ -20,8 +20,8 @@ python3 -m openrlhf.cli.train_ppo_ray \
    --data.input_key prompt \
    --data.label_key label \
    --data.apply_chat_template \
-   --data.max_len 128 \
-   --rollout.max_new_tokens 20 \
+   --data.max_len 192 \
+   --rollout.max_new_tokens 12 \
    \
    --algo.advantage.estimator reinforce_baseline \
    --algo.kl.init_coef 0 \
