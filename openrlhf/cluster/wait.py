@@ -103,7 +103,7 @@ def _name_the_dead(others: Mapping[Any, str], work: str, error: RuntimeError) ->
                 fetch(ref, others[ref], work)
             except PeerDied as death:
                 raise death from error
-            except Exception:
-                continue  # another one that felt it
+            except Exception:  # another one that felt it
+                continue
     except PeerTimeout:
         return

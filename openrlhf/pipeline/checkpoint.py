@@ -55,7 +55,7 @@ class Checkpoints:
         except KeyboardInterrupt:
             self._on_end(broken=False)
             raise
-        except Exception:
+        except Exception:  # whatever broke, the last finished step is saved first; the error goes on as it is
             self._on_end(broken=True)
             raise
 
