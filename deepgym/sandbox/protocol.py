@@ -74,8 +74,10 @@ def _encode_step(step: Step) -> bytes:
 class ResultReader:
     """Collects the frames of one job's outcomes.
 
-    started:  the jail was ready and the answer's code may have run; from here on a lost jail is the answer's doing.
+    started:  the jail was ready and the answer's code may have run; from here on a jail that is lost each time
+              is the answer's doing.
     finished: the last frame is in.
+    cut_off:  the runner ended without having said why.
     """
 
     def __init__(self, job: Job) -> None:
@@ -89,6 +91,10 @@ class ResultReader:
     @property
     def finished(self) -> bool:
         return self._summary is not None
+
+    @property
+    def cut_off(self) -> bool:
+        return self._summary is None and not self._starved
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the runner.

@@ -72,12 +72,15 @@ class DockerSandbox:
             raise SandboxError("the docker sandbox is not started")
         shape = Shape.of(job.limits)
         async with self._slots:
-            try:
-                return await self._run_in(await self._pool.take(shape), job)
-            except ContainerLostError:  # it died while it waited; the answer has not run, and gets one made for it
-                return await self._run_in(await self._pool.start(shape), job)
+            with contextlib.suppress(ContainerLostError):
+                reader = await self._run_in(await self._pool.take(shape), job)
+                if not reader.cut_off:
+                    return reader.result()
+            # It died while it waited, or by the engine's hand. An answer that did it does it again.
+            reader = await self._run_in(await self._pool.start(shape), job)
+            return reader.result()
 
-    async def _run_in(self, container: Container, job: Job) -> JobResult:
+    async def _run_in(self, container: Container, job: Job) -> ResultReader:
         try:
             reader = await self._converse(container, job)
             if not reader.finished:
@@ -85,7 +88,7 @@ class DockerSandbox:
                 await self._block(container.remove)  # the runner was lost, its processes may not be
                 if lost:
                     raise SandboxError(f"the stream to container {container.id[:12]} broke while the answer ran")
-            return reader.result()
+            return reader
         except BaseException:
             # Shielded: a second cancellation must not leave the answer running.
             await asyncio.shield(self._block(container.remove))

@@ -9,9 +9,9 @@ from pathlib import Path
 from deepgym.exceptions import SandboxError, SandboxUnavailableError
 from deepgym.sandbox.base import Job, JobResult
 from deepgym.sandbox.local import bubblewrap
-from deepgym.sandbox.local.slot import JailLostError, Slot
+from deepgym.sandbox.local.slot import Slot
 from deepgym.sandbox.local.uids import UidLease, first_uid
-from deepgym.sandbox.protocol import ALL_DEFENCES
+from deepgym.sandbox.protocol import ALL_DEFENCES, ResultReader
 from deepgym.sandbox.runner.defences import Defences
 
 INSTALL_HINT = "apt-get install -y bubblewrap"
@@ -87,23 +87,23 @@ class LocalSandbox:
             raise SandboxError("the local sandbox is not running: await start() first, and do not use it after close()")
         slot = await self._idle.get()
         try:
-            try:
-                result = await self._run(slot, job)
-            except JailLostError:  # it died between two jobs: the answer has not run, and gets a fresh one
-                result = await self._run(slot, job)
+            reader = await self._run(slot, job)
+            if reader.cut_off and not slot.alive:
+                # The whole jail died: before the job, or by the host's hand. An answer that did it does it again.
+                reader = await self._run(slot, job)
         finally:
             self._idle.put_nowait(slot)
         if self._closed:
             raise SandboxError("the local sandbox was closed while the job ran")
-        return result
+        return reader.result(*self._notes)
 
-    async def _run(self, slot: Slot, job: Job) -> JobResult:
+    async def _run(self, slot: Slot, job: Job) -> ResultReader:
         if self._closed:
             raise SandboxError("the local sandbox was closed while the job waited for a jail")
         if not slot.alive:
             slot.stop()
             await slot.start()
-        return await slot.run(job, self._notes)
+        return await slot.run(job)
 
     async def close(self) -> None:
         """Kill every jail and give the user ids back. Idempotent."""

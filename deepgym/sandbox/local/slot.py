@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from deepgym.exceptions import SandboxError, SandboxTimeoutError, SandboxUnavailableError
-from deepgym.sandbox.base import Job, JobResult
+from deepgym.exceptions import SandboxTimeoutError, SandboxUnavailableError
+from deepgym.sandbox.base import Job
 from deepgym.sandbox.bundle import runner_zip
 from deepgym.sandbox.local import bubblewrap
 from deepgym.sandbox.local.channel import exchange
@@ -25,10 +25,6 @@ KILL_SECONDS = 60.0  # for a killed process to be gone, on a host with no core t
 SETTLE_SECONDS = 5.0  # for a supervisor to end after its job
 # Beside the answer's processes, the user of a jail has bubblewrap's process 1, the zygote and the supervisor.
 _OWN_PROCESSES = 3
-
-
-class JailLostError(SandboxError):
-    """A jail was gone before it had started an answer, so the answer may run in another."""
 
 
 class Slot:
@@ -74,12 +70,14 @@ class Slot:
             self.stop()
             raise SandboxUnavailableError(f"the jail did not come up: {reason}")
 
-    async def run(self, job: Job, notes: tuple[str, ...] = ()) -> JobResult:
+    async def run(self, job: Job) -> ResultReader:
         """Run one job; the answer and all its processes are gone when this returns, raises or is cancelled.
 
+        What the reader holds is `cut_off` where the job's supervisor ended early; the slot is then no longer
+        `alive` if the whole jail did.
+
         Raises:
-            JailLostError: the jail was gone before the answer started. SandboxError: it would not end.
-            SandboxStarvedError: the host gave the answer no core.
+            SandboxError: it would not end, or broke its protocol.
         """
         ours, theirs = socket.socketpair()
         reader = ResultReader(job)
@@ -94,17 +92,14 @@ class Slot:
             except TimeoutError:
                 self.stop()
                 raise SandboxTimeoutError(f"the sandbox gave no result within {limit:g} s") from None
-        except SandboxTimeoutError:  # the answer has run, and a TimeoutError is an OSError
+        except SandboxTimeoutError:  # a TimeoutError is an OSError
             raise
-        except OSError as error:
+        except OSError:  # the jail is gone, which the reader shows
             self.stop()
-            raise JailLostError(f"the jail is gone: {error}") from error
         finally:
             ours.close()  # a supervisor that still runs takes this as the order to end
             await self._settle()
-        if not (reader.started or self.alive):
-            raise JailLostError("the jail ended before the answer started")
-        return reader.result(*notes)
+        return reader
 
     def stop(self) -> None:
         """Kill the jail with everything in it. Idempotent."""

@@ -67,6 +67,21 @@ async def test_containers_that_died_while_they_waited_are_replaced(engine_url):
         assert (await sandbox.run(shell("echo two"))).outcomes[0].stdout == b"two\n"
 
 
+async def test_a_container_that_dies_under_its_answer_is_tried_once_more(engine_url):
+    """As one does that the engine, or a cleaning job of the host, removes."""
+    before = set(containers(engine_url))
+    async with started(engine_url, warm=0) as sandbox:
+        task = asyncio.create_task(sandbox.run(shell("sleep 3; echo whole")))
+        while not (running := set(containers(engine_url)) - before):  # noqa: ASYNC110  (the engine has no event)
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1.5)
+        client = docker.DockerClient(base_url=engine_url)
+        for container in running:
+            client.api.remove_container(container, force=True)
+        client.close()
+        assert (await task).outcomes[0].stdout == b"whole\n"
+
+
 async def test_calls_and_programs_share_one_jail(engine_url):
     module = b"def double(x):\n    open('left', 'w').write('here')\n    return 2 * x\n"
     steps = (Call("double", (21,)), Exec(("cat", "left")), Exec(("sort",), b"b\na\n"))

@@ -338,6 +338,24 @@ def f():
         await sandbox.close()
 
 
+def kill_jails_under_answers(sandbox: LocalSandbox, monkeypatch: pytest.MonkeyPatch, *, times: int) -> list[int]:
+    """Kill the only slot's jail as soon as an answer may run in it; returns the process ids, as they go."""
+    real, killed = slot_module.exchange, []
+
+    async def exchange(channel, frames, reader):
+        talk = asyncio.create_task(real(channel, frames, reader))
+        while len(killed) < times and not reader.started:  # noqa: ASYNC110  (a reader has no event)
+            await asyncio.sleep(0.01)
+        if len(killed) < times:
+            process = sandbox._all[0]._process
+            process.kill()
+            killed.append(process.pid)
+        await talk
+
+    monkeypatch.setattr(slot_module, "exchange", exchange)
+    return killed
+
+
 class TestLife:
     async def test_cancelling_kills_the_run_and_frees_the_slot(self, sandbox):
         task = asyncio.create_task(sandbox.run(call("import time\ndef f(): time.sleep(1000)")))
@@ -354,6 +372,20 @@ class TestLife:
         for slot in sandbox._all:
             slot._process.kill()
         assert await value(sandbox, "def f(): return 2") == 2
+
+    async def test_a_jail_that_the_host_kills_during_a_job_costs_nothing(self, sandbox, monkeypatch):
+        """As the kernel does for want of memory: the answer runs again, in another jail."""
+        killed = kill_jails_under_answers(sandbox, monkeypatch, times=1)
+        assert await value(sandbox, "import time\ndef f(): return time.sleep(0.5) or 3") == 3
+        assert len(killed) == 1
+
+    async def test_a_jail_that_dies_twice_under_an_answer_is_the_answer_s_doing(self, sandbox, monkeypatch):
+        """Else an answer that found a way to end its jail could choose to have no verdict."""
+        killed = kill_jails_under_answers(sandbox, monkeypatch, times=3)
+        assert await status(sandbox, call("import time\ndef f(): time.sleep(100)")) == "signal"
+        assert len(killed) == 2
+        monkeypatch.undo()
+        assert await value(sandbox, "def f(): return 1") == 1
 
     async def test_a_start_that_failed_may_be_tried_again(self, monkeypatch):
         """As on a host too busy to bring up a jail in time."""
