@@ -2,6 +2,7 @@
 
     deepgym list                                     the environments
     deepgym run coin_change answer.py                one answer, case by case
+    deepgym rows coin_change --output rows.jsonl     a trainer's dataset of its task
     deepgym new my_envs/reverse --kind function      a new environment's folder
     deepgym check my_envs/reverse                    does it judge as it should?
     deepgym serve coin_change --infra_failure_score nan
@@ -24,11 +25,11 @@ PROGRAM = "deepgym"
 
 def commands(wrap: Callable[[Any], Any] = lambda command: command) -> Any:
     """The commands, each of them wrapped: a check of documents parses commands without running them."""
-    from deepgym.cli import author, bench, listing, run, serve
+    from deepgym.cli import author, bench, listing, rows, run, serve
 
     app = tyro.extras.SubcommandApp()
     app.command(name="list")(wrap(listing.list_environments))
-    for command in (run.run, author.new, author.check, serve.serve, bench.bench):
+    for command in (run.run, rows.rows, author.new, author.check, serve.serve, bench.bench):
         app.command(wrap(command))
     return app
 

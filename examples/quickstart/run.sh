@@ -28,7 +28,7 @@ echo "== 1/4 model and data"
 python3 $HERE/prepare_model.py "$MODEL"
 python3 "$EXAMPLE/make_data.py" "$DATA"
 
-echo "== 2/4 held-out score before training (plain transformers; a few minutes without a word)"
+echo "== 2/4 held-out score before training (plain transformers; a few minutes)"
 rm -rf "$RUN/tensorboard"  # events of an earlier run would be drawn into the same curves
 BEFORE=$DATA/score_of_$(basename "$MODEL")_$MAX_NEW_TOKENS.json  # the same for every run on this data
 if [ ! -f "$BEFORE" ]; then

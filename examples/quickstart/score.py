@@ -2,13 +2,15 @@
 
     python3 examples/quickstart/score.py --model FOLDER --data test.jsonl --reward_func reward_func.py [--output x.json]
 
-Prints one JSON object: the mean reward of greedy decoding and of sampling at temperature 1 (`--samples` per prompt).
+Prints a line per pass on stderr, then one JSON object: the mean reward of greedy decoding and of sampling at
+temperature 1 (`--samples` per prompt).
 """
 
 import argparse
 import importlib.util
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,7 +84,10 @@ def score(arguments: argparse.Namespace) -> dict[str, float]:
         queries = reply_queries(model, tokenizer, prompts, arguments.max_new_tokens, **sampling)
         if arguments.show:
             print("\n".join(repr(query) for query in queries[: arguments.show]))
-        return float(torch.as_tensor(reward_func(queries, prompts, labels)["rewards"]).mean())
+        reward = float(torch.as_tensor(reward_func(queries, prompts, labels)["rewards"]).mean())
+        how = "sampled" if sampling["do_sample"] else "greedy"
+        print(f"   {len(prompts)} replies, {how}: mean reward {reward:.3f}", file=sys.stderr, flush=True)
+        return reward
 
     greedy = mean_reward(do_sample=False)
     torch.manual_seed(arguments.seed)

@@ -68,6 +68,18 @@ def test_list_knows_folders_and_prints_tasks(capsys, add):
     assert "    Add." in out
 
 
+def test_rows_are_a_dataset_of_the_task(capsys, add, tmp_path):
+    line = '{"prompt": "Add.", "datasource": "add"}\n'
+    assert main(["rows", str(add), "--count", "2"]) == 0
+    assert capsys.readouterr().out == 2 * line
+    output = tmp_path / "rows.jsonl"
+    assert main(["rows", "add", "--folder", str(tmp_path), "--output", str(output)]) == 0
+    assert output.read_text() == 64 * line
+    assert main(["rows", str(add), "--output", str(output)]) == 2  # never written over
+    assert capsys.readouterr().err == f"error: the rows cannot be written to {output}: File exists\n"
+    assert main(["rows", str(add), "--count", "0"]) == 2
+
+
 def test_run_prints_the_verdict_case_by_case(capsys, made, add, tmp_path):
     (tmp_path / "answer.md").write_text("Here:\n```python\ncode\n```\n")
     assert main(["run", str(add), str(tmp_path / "answer.md")]) == 0

@@ -1,0 +1,40 @@
+"""deepgym rows"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from deepgym.cli.errors import UsageError
+from deepgym.registry import load_environment
+
+
+def rows(
+    environment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENVIRONMENT")],
+    count: int = 64,
+    output: Path | None = None,
+    folder: tuple[Path, ...] = (),
+) -> int:
+    """Write a trainer's dataset: JSON lines whose `prompt` is the environment's task.
+
+    Args:
+        environment: Its name, or the path of its folder.
+        count: Rows, all alike: an episode of training draws each of them once.
+        output: A new file; default: stdout.
+        folder: Folders of your own environments, beside the built-in ones.
+    """
+    if count < 1:
+        raise UsageError(f"--count {count}: at least 1 row has to be written")
+    env = load_environment(environment, folders=folder)
+    text = (json.dumps({"prompt": env.task, "datasource": env.name}, ensure_ascii=False) + "\n") * count
+    if output is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"the rows cannot be written to {output}: {error.strerror}") from error
+    return 0
