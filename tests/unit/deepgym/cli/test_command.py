@@ -69,7 +69,8 @@ def test_list_knows_folders_and_prints_tasks(capsys, add):
 
 
 def test_rows_are_a_dataset_of_the_task(capsys, add, tmp_path):
-    line = '{"prompt": "Add.", "datasource": "add"}\n'
+    task = r"Add.\n\nAnswer with one fenced code block of Python that defines the function `add`.\n"
+    line = '{"prompt": "' + task + '", "datasource": "add"}\n'
     assert main(["rows", str(add), "--count", "2"]) == 0
     assert capsys.readouterr().out == 2 * line
     output = tmp_path / "rows.jsonl"
