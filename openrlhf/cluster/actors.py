@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import ray
 
-from openrlhf.cluster.session import free_port, host_address
+from openrlhf.cluster.ports import free_port
+from openrlhf.cluster.session import host_address
 from openrlhf.cluster.specs import (
     CriticSpec,
     EngineSpec,

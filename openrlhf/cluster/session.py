@@ -130,14 +130,6 @@ def _start_local(device: str, runtime_env: dict[str, dict[str, str]]) -> None:
             ) from error
 
 
-def free_port() -> int:
-    """A TCP port of this host that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def threads_per_process(processes: int) -> int:
     """CPU threads of each of several processes that compute at the same time on this host."""
     return max(1, len(os.sched_getaffinity(0)) // processes)

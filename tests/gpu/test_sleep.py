@@ -45,7 +45,7 @@ assert asleep < (0.6 if stage == 3 else 0.3) * awake, (asleep, awake)
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_memory_is_given_back_and_numbers_stay(tmp_path, stage) -> None:
-    from openrlhf.cluster.session import free_port
+    from openrlhf.cluster.ports import free_port
     from tests.models import make_tiny_llama
 
     path = make_tiny_llama(tmp_path / "tiny", hidden_size=512, num_layers=4)

@@ -1,7 +1,6 @@
 """Workers on the ranks of one gloo group: `run` starts them from a test, each begins and ends in `rank_context`."""
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 
 import torch
 
+from openrlhf.cluster.ports import free_port
 from openrlhf.train.context import WorkerContext
 
 TIME_LIMIT = 600  # seconds of one job
@@ -19,9 +19,7 @@ RANK_TIME_LIMIT = 120.0  # seconds that a rank waits for the others
 
 def run(job: str, world_size: int, model_path: Path, out: Path, worker: str = "train_worker") -> dict[Any, Any]:
     """Run a worker's job on its ranks and return what rank 0 found."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = os.environ | {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
     command = [sys.executable, "-m", f"tests.integration.{worker}", job, str(model_path), str(out)]
     ranks = [

@@ -92,7 +92,7 @@ def exports(models: Path, context: WorkerContext, out: Path) -> dict[Any, Any]:
 
 
 def main(job: str, models: str, out: str, rank: str, world_size: str, port: str) -> None:
-    with rank_context(rank, world_size, port, timeout_s=60) as context:
+    with rank_context(rank, world_size, port, timeout_s=300) as context:
         context.apply()
         found = {"refusals": refusals, "exports": exports}[job](Path(models), context, Path(out))
         torch.save(found, Path(out) / f"rank{rank}.pt")

@@ -200,7 +200,7 @@ print(*pool.pids(), flush=True)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     (pid,) = map(int, done.stdout.split())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while running(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not running(pid)

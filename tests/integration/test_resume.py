@@ -5,11 +5,13 @@ the same prompts, each once.
 A kill point is a moment of the fourth step and a kind of process, ended by SIGKILL.
 """
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.integration.training import Inputs, Run, marked_environment, rows, start_training, train, write_inputs
@@ -17,7 +19,7 @@ from tests.integration.watching import REWARD, Watch, story
 from tests.models import make_tiny_llama
 from tests.proofs import keep
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 STEPS, KILLED_IN = 6, 4
 SAMPLES = 16  # of a step: 4 prompts, 4 samples each
@@ -50,7 +52,8 @@ def syncing(watch: Watch) -> bool:
 
 
 def saving(watch: Watch) -> bool:
-    return (watch.saves / f".writing_global_step{KILLED_IN}").exists()
+    """Or the next step's: a save lasts a tenth of a second, which a busy machine may spend elsewhere."""
+    return any((watch.saves / f".writing_global_step{step}").exists() for step in range(KILLED_IN, STEPS))
 
 
 def evaluating(watch: Watch) -> bool:
@@ -142,7 +145,8 @@ def kill_at(moment: str, kind: str, flags: list[str], folder: Path) -> Run:
         watch.wait_for(MOMENTS[moment])
         watch.process(kind).kill()
         for core in watch.processes("VLLM::EngineCore"):
-            core.resume()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                core.resume()
         run.wait()
     return run
 

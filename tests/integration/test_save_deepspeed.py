@@ -29,7 +29,7 @@ def test_a_full_disk_of_one_rank_holds_up_nobody_and_every_rank_has_its_own_chan
     for stage in STAGES:
         for rank in (first, second):
             assert rank[stage]["drawn"] == rank[stage]["again"], f"stage {stage}: chance after resuming"
-            assert rank[stage]["seconds"] < 30  # the ranks' barrier would have taken 60
+            assert rank[stage]["seconds"] < 150  # the ranks' barrier would have taken 300
         assert first[stage]["drawn"] != second[stage]["drawn"]
         assert first[stage]["refused"] == ""
         assert second[stage]["refused"] != ""

@@ -19,7 +19,7 @@ from tests.integration.training import (
 from tests.models import make_tiny_llama
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
-SECONDS = 60  # bound for a refusal before anything starts, on a busy machine; a few on an idle one
+SECONDS = 200  # bound for a refusal before anything starts, on a busy machine; a few on an idle one
 BLOCKING_REWARD = """
 import pathlib, time
 
@@ -121,10 +121,9 @@ def test_an_output_folder_that_holds_files(inputs, tmp_path):
 
 
 def test_a_ray_cluster_that_is_announced_and_gone(inputs, tmp_path):
-    port = free_ports(1)[0]
-    line = refused(inputs, tmp_path, 1, {"RAY_ADDRESS": f"127.0.0.1:{port}"})
+    line = refused(inputs, tmp_path, 1, {"RAY_ADDRESS": "127.0.0.1:1"})
     assert line.startswith("error: no Ray answers at ")  # Ray writes the host as this node's address
-    assert f":{port}: " in line
+    assert ":1: " in line
     assert "RAY_ADDRESS" in line
 
 

@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.asyncio(loop_scope="session")]
 
 AFTER = 3e-4
 BEFORE = 10 * AFTER
+LONG = 500  # tokens: with the prompt nearly the model's 512
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -106,15 +107,22 @@ async def test_completions_carry_the_version_that_sampled_them(tied_rig):
     )
 
 
+async def some_tokens(engine) -> None:
+    """Wait until the only request in flight has sampled a few."""
+    requests = engine._llm.output_processor.request_states
+    while not any(request.detokenizer.num_output_tokens() >= 3 for request in requests.values()):  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
+
+
 async def test_a_kept_request_goes_on_with_the_new_weights_and_says_from_where(tied_rig):
     from tests.integration.vllm_rig import perturb
 
     old, prompt = tied_rig.version, (5, 6, 7)
     tied_rig.engine.keep_in_flight = True
     try:
-        wanted = SamplingParams(max_tokens=300, min_tokens=300, seed=3)
+        wanted = SamplingParams(max_tokens=LONG, min_tokens=LONG, seed=3)
         running = asyncio.create_task(tied_rig.engine.generate(prompt, wanted))
-        await asyncio.sleep(0.15)  # some of its tokens are sampled
+        await some_tokens(tied_rig.engine)
         before = copy.deepcopy(tied_rig.model)
         for seed, parameter in enumerate(tied_rig.model.parameters()):
             perturb(parameter, 300 + seed)
@@ -125,8 +133,8 @@ async def test_a_kept_request_goes_on_with_the_new_weights_and_says_from_where(t
         await tied_rig.sync()  # also empties the prefix cache, which holds keys of both
     versions = completion.policy_versions
     first_new = int(np.argmax(versions == old + 1))
-    assert versions.tolist() == [old] * first_new + [old + 1] * (300 - first_new)
-    assert 0 < first_new < 300
+    assert versions.tolist() == [old] * first_new + [old + 1] * (LONG - first_new)
+    assert 0 < first_new < LONG
     # Up to the change the logprobs are the old model's to rounding, and from its very first token they are not.
     with torch.no_grad():
         ids = torch.tensor([[*prompt, *completion.token_ids.tolist()]])

@@ -20,7 +20,9 @@ def make_digit_judge(folder: Path) -> Path:
 
     config = tiny_llama_config(hidden_size=WIDTH)
     config.num_labels = 1
-    model = LlamaForSequenceClassification(config)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = LlamaForSequenceClassification(config)
     tokenizer = make_tiny_tokenizer()
     digits = tokenizer("0123456789", add_special_tokens=False)["input_ids"]
     with torch.no_grad():
@@ -40,7 +42,9 @@ def make_talker(folder: Path, transitions: Mapping[str, str], max_positions: int
 
     config = tiny_llama_config(tied=False, hidden_size=WIDTH)
     config.max_position_embeddings = max_positions
-    model = LlamaForCausalLM(config)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(config)
     tokenizer = make_tiny_tokenizer()
 
     def token(character: str) -> int:

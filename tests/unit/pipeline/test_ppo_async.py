@@ -235,8 +235,8 @@ def test_only_the_newest_policy_s_tokens_are_trained_on_where_asked(rig):
     run.engines._rollout = mixed
     train(run.job)
     for row in run.rows():
-        # All of version 0: nothing leaves. Later: 1 token of 3.
-        assert row["async/masked_token_rate"] in (0.0, pytest.approx(1 / 3))
+        # All of version 0: nothing leaves. Later: 1 token of 3, or of one group of two that straddle the push.
+        assert row["async/masked_token_rate"] in (0.0, pytest.approx(1 / 6), pytest.approx(1 / 3))
         assert row["train/tokens_trained"] == pytest.approx(24 * (1 - row["async/masked_token_rate"]))
     assert run.rows()[-1]["async/masked_token_rate"] > 0
 

@@ -146,11 +146,12 @@ async def test_images_and_placeholders_that_do_not_match_leave_no_verdict(answer
 
 @pytest.fixture
 def slow_server():
-    """The address of a picture that comes after half a second."""
+    """The address of a picture that comes when it may, or after 10 seconds; and the event that lets it."""
+    may_come = threading.Event()
 
     class Slow(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            time.sleep(0.5)
+            may_come.wait(10)
             self.send_response(200)
             self.end_headers()
             self.wfile.write(file_of(plain()))
@@ -160,24 +161,26 @@ def slow_server():
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/a.png"
+        yield f"http://127.0.0.1:{server.server_port}/a.png", may_come
+        may_come.set()
         server.shutdown()
 
 
 async def test_the_loop_goes_on_while_an_image_is_fetched(slow_server):
-    executor = MultiTurnAgentExecutor(
-        agent(done_at(2, environment_images=[slow_server], environment_feedback="<image>"))
-    )
-    episode, ticks = asyncio.create_task(play(executor, seeing(), prompt="a")), 0
-    while not episode.done():
+    address, may_come = slow_server
+    executor = MultiTurnAgentExecutor(agent(done_at(2, environment_images=[address], environment_feedback="<image>")))
+    episode, started = asyncio.create_task(play(executor, seeing(), prompt="a")), time.monotonic()
+    for _ in range(20):
         await asyncio.sleep(0.01)
-        ticks += 1
-    assert ticks > 15  # of about 50; with the loop blocked a handful
+    assert not episode.done()
+    assert time.monotonic() - started < 9  # with the loop blocked the picture has come first, after 10 s
+    may_come.set()
+    await within(60, episode)
     assert episode.result().segments[0].images == (picture(),)
 
 
 async def test_fetching_an_image_is_under_the_agents_time_limit(slow_server):
-    step = done_at(2, environment_images=[slow_server], environment_feedback="<image>")
+    step = done_at(2, environment_images=[slow_server[0]], environment_feedback="<image>")
     trajectory = await within(5, play(MultiTurnAgentExecutor(agent(step), timeout_s=0.1), seeing(), prompt="a"))
     assert trajectory.outcome.status is Status.UNGRADED
     assert "step's environment_images took longer than 0.1 s" in trajectory.outcome.reason
@@ -459,9 +462,9 @@ async def test_many_episodes_with_delays_failures_and_timeouts_are_all_accounted
         done = self.steps == 1 + number % 3
         return {"rewards": float(number) if done else 0.0, "done": done, "environment_feedback": states["label"]}
 
-    executor = MultiTurnAgentExecutor(agent(step), timeout_s=1.0)
+    executor = MultiTurnAgentExecutor(agent(step), timeout_s=5.0)
     engine = ScriptedEngine(lambda call: completion("x"))
-    results = await within(30, asyncio.gather(*(play(executor, engine, label=str(i)) for i in range(256))))
+    results = await within(60, asyncio.gather(*(play(executor, engine, label=str(i)) for i in range(256))))
     for number, trajectory in enumerate(results):
         if number % 8 < 2:
             assert trajectory.outcome.status is Status.UNGRADED
