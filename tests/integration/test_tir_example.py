@@ -19,7 +19,8 @@ def test_programs_break_less_often_with_every_step(tmp_path):
     run = tmp_path / "run"
     with marked_environment() as environment:  # a run out of time leaves no process behind
         settings = {"RUN": str(run), "DATA": str(tmp_path / "data"), "SEED": "0"}
-        started = start([str(ROOT / "examples/tir/run.sh")], tmp_path / "log", environment | settings)
+        command = [str(ROOT / "examples/tir/run.sh"), "--ds.param_dtype", "fp32"]  # some CPUs would take bf16
+        started = start(command, tmp_path / "log", environment | settings)
         assert started.wait(2600) == 0, started.stderr[-4000:]
     keep("tir/seed_0", [run / name for name in KEPT])
     steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -29,9 +30,9 @@ def test_programs_break_less_often_with_every_step(tmp_path):
     assert without_error[-quarter:].mean() > without_error[:quarter].mean() + 0.1
     assert right[-quarter:].mean() > right[:quarter].mean() + 0.1
     for step in steps:
-        # Every stored id, scored again by the trainer, has the logprob it was sampled with (fp32; a few hundredths in
-        # bf16): actions only, since what the sandbox printed has mask 0.
-        assert step["train/logprobs_diff"] < 0.02
+        # Every stored id, scored again by the trainer, has the logprob it was sampled with: actions only, since what
+        # the sandbox printed has mask 0. In bf16 they differ by up to 0.04.
+        assert step["train/logprobs_diff"] < 1e-4
     with_code = [sample for sample in stored_samples(run / "rollouts") if sample["extra_logs"].get("code_runs", 0) > 0]
     assert len(with_code) > len(steps)
     for sample in with_code:
