@@ -26,6 +26,8 @@ _KEPT_STDERR = 4096
 _RUNNER_PROCESSES, _RUNNER_FILES, _RUNNER_MEMORY = 1, 64, 32 * MIB
 _MANY_PROCESSES, _UNBOUNDED_DISK = 4096, 1 << 30
 _ABOUT_TO_START_SECONDS = 120.0  # between a container's creation and its start, on a busy machine too
+# Seconds between tries: the engine may be removing it already, or be busy starting it.
+_REMOVAL_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 
 
 class Shape(NamedTuple):
@@ -74,8 +76,13 @@ class Container:
             raise SandboxError(f"the container engine could not make a container: {error}") from error
         try:
             self._stream = self._attach()
+        except (DockerException, OSError) as error:
+            remove(self._api, self.id)
+            raise SandboxError(f"the container engine could not attach to a container: {error}") from error
+        try:
             self._api.start(self.id)
         except (DockerException, OSError) as error:
+            self.close()
             remove(self._api, self.id)
             raise SandboxError(f"the container engine could not start a container: {error}") from error
 
@@ -120,7 +127,11 @@ class Container:
 
     def close(self) -> None:
         """Give the stream's descriptor back, once no thread uses it."""
-        self._stream.close()
+        # The SDK's response and its reader refer to each other, and a socket's own close() leaves the descriptor open
+        # while a reader of it lives: until the collector comes by.
+        descriptor = self._stream.detach()
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def remove(self) -> None:
         """Kill whatever runs inside."""
@@ -197,15 +208,24 @@ _CLOSED_FOLDERS = dict.fromkeys(("/run", "/var/tmp", "/dev/shm"), "ro,size=4k,mo
 
 
 def remove(api: docker.APIClient, container: str) -> None:
-    """Kill and remove one container; one that is gone, or that the engine is removing already, is fine."""
-    try:
-        api.remove_container(container, force=True)
-    except NotFound:
-        pass
-    except (DockerException, OSError) as error:
-        # Engines differ in how they say that a removal is already under way or done.
-        if any(entry["Id"] == container for entry in listed(api)):
-            raise SandboxError(f"container {container[:12]} could not be removed: {error}") from error
+    """Kill and remove one container; it is gone from the engine when this returns.
+
+    Raises:
+        SandboxError: the engine does not remove it.
+    """
+    for pause in (*_REMOVAL_PAUSES, None):
+        try:
+            api.remove_container(container, force=True)
+            return
+        except NotFound:
+            return
+        except (DockerException, OSError) as error:
+            # Engines differ in how they say that a removal is already under way or done.
+            if all(entry["Id"] != container for entry in listed(api, all=True)):
+                return
+            if pause is None:
+                raise SandboxError(f"container {container[:12]} could not be removed: {error}") from error
+        time.sleep(pause)
 
 
 def listed(api: docker.APIClient, **which: object) -> list[dict[str, Any]]:

@@ -44,14 +44,22 @@ class ContainerPool:
 
     async def take(self, shape: Shape) -> Container:
         """A fresh container. Raises SandboxError when the engine cannot start one."""
-        waiting = self._waiting.get(shape)
-        future = waiting.popleft() if waiting else self._begin(shape)
+        future = self._next_waiting(shape) or self._begin(shape)
         self.fill(shape)
         return await self._arrival(future)
 
     async def start(self, shape: Shape) -> Container:
         """A container that has not waited for anybody."""
         return await self._arrival(self._begin(shape))
+
+    def _next_waiting(self, shape: Shape) -> asyncio.Future[Container] | None:
+        """Those that failed to start while nobody needed them are dropped: the engine may be well again by now."""
+        waiting = self._waiting.get(shape)
+        while waiting:
+            future = waiting.popleft()
+            if not future.done() or future.exception() is None:
+                return future
+        return None
 
     def _begin(self, shape: Shape) -> asyncio.Future[Container]:
         return asyncio.get_running_loop().run_in_executor(self._threads, self._make, shape)
@@ -81,7 +89,9 @@ class ContainerPool:
     async def _remove(self, future: asyncio.Future[Container]) -> None:
         try:
             container = await future
-            await asyncio.get_running_loop().run_in_executor(self._threads, container.remove)
-            container.close()
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._threads, container.remove)
+            finally:
+                container.close()
         except SandboxError:
             return  # it never started, or is gone; whoever needs a container hears of the engine's trouble itself

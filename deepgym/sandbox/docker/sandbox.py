@@ -26,6 +26,8 @@ from deepgym.sandbox.runner.defences import Defences
 _T = TypeVar("_T")
 # The runner ends a job after at most twice its wall limit; this much later it has failed.
 _GRACE_SECONDS = 30.0
+# An engine starts and removes few containers a second, so what waits for many cores would keep a closing sandbox busy.
+MOST_WARM = 4
 
 
 class DockerSandbox:
@@ -35,7 +37,8 @@ class DockerSandbox:
         slots: jobs that run at once.
         url: the engine's socket; by default DOCKER_HOST, else the first one found (`client.find_engine`).
         defences: less than all of them in tests only.
-        warm: containers kept waiting for each set of limits in use; by default as many as slots.
+        warm: containers kept waiting for each of the (at most four) sets of limits in use; by default one per slot, up
+            to MOST_WARM.
     """
 
     name = "docker"
@@ -48,7 +51,7 @@ class DockerSandbox:
             raise ValueError(f"slots is {slots}; at least 1 is needed")
         self._url = url
         self._defences = defences
-        self._warm = slots if warm is None else warm
+        self._warm = min(slots, MOST_WARM) if warm is None else warm
         self._slots = asyncio.Semaphore(slots)
         # For each slot a reader, a writer, and one that starts or removes a container.
         self._threads = concurrent.futures.ThreadPoolExecutor(3 * slots + 2, thread_name_prefix="deepgym-docker")

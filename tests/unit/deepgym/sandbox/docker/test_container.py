@@ -1,5 +1,6 @@
 """What a container is asked to be, for each wall, and the engine's stream format."""
 
+import os
 import socket
 import struct
 import time
@@ -12,8 +13,9 @@ from docker.errors import DockerException, NotFound
 
 from deepgym.exceptions import SandboxError
 from deepgym.sandbox.base import MIB, Limits
+from deepgym.sandbox.docker import container as container_module
 from deepgym.sandbox.docker import image, sandbox
-from deepgym.sandbox.docker.container import Container, Shape, _host_config, sweep
+from deepgym.sandbox.docker.container import Container, Shape, _host_config, remove, sweep
 from deepgym.sandbox.runner.defences import Defences
 
 SHAPE = Shape.of(Limits(memory_bytes=100 * MIB, processes=10, open_files=20, disk_bytes=8 * MIB))
@@ -117,6 +119,54 @@ def test_an_engine_that_is_gone_is_a_sandbox_error_from_every_call(stream):
         image.ensure_image(client)
 
 
+def test_closing_gives_the_descriptor_back_while_the_sdk_s_reader_lives(stream):
+    """Reader and response of the SDK refer to each other, so they live until the garbage collector comes by."""
+    container, _ = stream
+    reader = container._stream.makefile("rb", buffering=0)
+    container._api = mock.Mock(attach_socket=mock.Mock(return_value=reader))
+    container._stream = container._attach()
+    descriptor = reader.fileno()
+    container.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    container.close()
+    container.hang_up()  # both may come again
+    reader.close()
+
+
+class Removing:
+    """An engine that refuses some removals of a container that was created and never started."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals, self.there = refusals, True
+
+    def containers(self, *, all: bool = False) -> list[dict[str, object]]:
+        return [{"Id": "c0"}] if all and self.there else []  # without `all` an engine lists what runs
+
+    def remove_container(self, container: str, force: bool) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise DockerException("busy")
+        self.there = False
+
+
+def test_a_container_that_does_not_run_is_removed_too(monkeypatch):
+    monkeypatch.setattr(container_module, "_REMOVAL_PAUSES", (0.0, 0.0))
+    engine = Removing(refusals=2)
+    remove(engine, "c0")
+    assert not engine.there
+
+
+def test_an_engine_that_does_not_remove_a_container_is_named(monkeypatch):
+    monkeypatch.setattr(container_module, "_REMOVAL_PAUSES", (0.0, 0.0))
+    engine = Removing(refusals=3)
+    with pytest.raises(SandboxError, match="container c0 could not be removed: busy"):
+        remove(engine, "c0")
+    engine = Removing(refusals=1)
+    engine.there = False  # the engine did so itself meanwhile
+    remove(engine, "c0")
+
+
 class Engine:
     """The engine's list of containers, and what is removed from it."""
 
@@ -159,3 +209,15 @@ async def test_the_sandbox_sweeps_when_it_starts(monkeypatch):
     assert order == [["c0"]]
     engine.entries = []
     await started.close()
+
+
+@pytest.mark.parametrize(("slots", "warm", "waiting"), [(2, None, 2), (64, None, 4), (64, 9, 9), (8, 0, 0)])
+async def test_few_containers_wait_on_a_machine_of_many_cores(monkeypatch, slots, warm, waiting):
+    made = []
+    monkeypatch.setattr(sandbox, "connect", lambda url: mock.Mock(api=Engine()))
+    monkeypatch.setattr(sandbox, "ensure_image", lambda client: "image")
+    monkeypatch.setattr(sandbox, "Container", lambda *_: made.append(mock.Mock()) or made[-1])
+    started = sandbox.DockerSandbox(slots=slots, warm=warm)
+    await started.start()
+    await started.close()
+    assert len(made) == waiting
