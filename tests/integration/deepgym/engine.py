@@ -1,5 +1,6 @@
 """Debian's podman serving the Docker API on a unix socket, with a store of its own, for the length of a test run."""
 
+import contextlib
 import shlex
 import shutil
 import signal
@@ -11,6 +12,7 @@ import docker
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 30.0
+REMOVE_SECONDS = 120.0  # for all containers, on a busy machine
 
 
 class PodmanEngine:
@@ -52,12 +54,13 @@ class PodmanEngine:
         if self._process is None:
             return
         enter = ["nsenter", f"--mount=/proc/{self._process.pid}/ns/mnt"]
-        subprocess.run(
-            [*enter, *self._podman("rm", "--all", "--force", "--time=0")],
-            check=False,
-            capture_output=True,
-            timeout=STOP_SECONDS,
-        )
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the service has to end all the same
+            subprocess.run(
+                [*enter, *self._podman("rm", "--all", "--force", "--time=0")],
+                check=False,
+                capture_output=True,
+                timeout=REMOVE_SECONDS,
+            )
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(STOP_SECONDS)
