@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import socket
 import time
 from collections.abc import Awaitable, Callable
 
@@ -50,6 +51,14 @@ async def source():
     yield _source
     for one in made:
         await one.close()
+
+
+@pytest.fixture
+def refusing_port():
+    """A port that refuses connections, and that nobody can take meanwhile: it is bound, and nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 def answering(*bodies: str | int, seen: list | None = None) -> Handler:
@@ -213,10 +222,10 @@ async def test_a_server_that_refuses_every_sample_ends_the_run(serve, source, st
         await score(http)
 
 
-async def test_a_refused_connection_is_ungraded(source, unused_tcp_port):
-    outcome = await score(source(f"http://127.0.0.1:{unused_tcp_port}/reward"))
+async def test_a_refused_connection_is_ungraded(source, refusing_port):
+    outcome = await score(source(f"http://127.0.0.1:{refusing_port}/reward"))
     assert outcome.status is Status.UNGRADED
-    assert str(unused_tcp_port) in outcome.reason
+    assert str(refusing_port) in outcome.reason
 
 
 async def test_a_silent_server_is_given_up_after_the_time_limit(serve, source):
@@ -257,10 +266,10 @@ async def test_several_addresses_take_turns(serve, source):
     assert [len(one) for one in seen] == [3, 3, 3]
 
 
-async def test_a_dead_address_costs_one_try(serve, source, unused_tcp_port):
+async def test_a_dead_address_costs_one_try(serve, source, refusing_port):
     seen: list[dict] = []
     url = await serve(answering('{"rewards": [1]}', seen=seen))
-    http = source(f"http://127.0.0.1:{unused_tcp_port}/reward", url, tries=2)
+    http = source(f"http://127.0.0.1:{refusing_port}/reward", url, tries=2)
     outcomes = await asyncio.gather(*(score(http) for _ in range(6)))
     assert [outcome.reward for outcome in outcomes] == [1.0] * 6
     assert len(seen) == 6
@@ -320,7 +329,7 @@ async def test_an_endless_body_is_refused(serve, source):
         await score(source(await serve(handler)))
 
 
-async def test_credentials_stay_out_of_messages(source, unused_tcp_port):
-    outcome = await score(source(f"http://me:secret@127.0.0.1:{unused_tcp_port}/reward", tries=1))
-    assert str(unused_tcp_port) in outcome.reason
+async def test_credentials_stay_out_of_messages(source, refusing_port):
+    outcome = await score(source(f"http://me:secret@127.0.0.1:{refusing_port}/reward", tries=1))
+    assert str(refusing_port) in outcome.reason
     assert "secret" not in outcome.reason

@@ -119,8 +119,17 @@ async def test_cancelling_returns_when_the_run_is_dead(dg, env, sandbox):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (sandbox.killed, sandbox.inside) == (1, 0)
+    sandbox.entered.clear()
+
+    async def out_of_time() -> None:
+        async with asyncio.timeout(None) as limit:
+            task = asyncio.ensure_future(dg.arun(env, "hang"))
+            await asyncio.to_thread(sandbox.entered.wait)
+            limit.reschedule(asyncio.get_running_loop().time())
+            await task
+
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(dg.arun(env, "hang"), 0.1)
+        await out_of_time()
     assert (sandbox.killed, sandbox.inside) == (2, 0)
     assert (await dg.arun(env, "x")).score == 1.0
 
