@@ -1,7 +1,9 @@
 """One slot: a jail with a zygote in it, which runs one job at a time."""
 
 import asyncio
+import contextlib
 import os
+import select
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -44,7 +46,7 @@ class Slot:
         self._uid, self._defences = uid, defences
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._errors = -1
+        self._errors = self._first = -1  # descriptors: what the jail prints, and its process 1
 
     @property
     def alive(self) -> bool:
@@ -69,6 +71,8 @@ class Slot:
             reason = self._last_words()
             self.stop()
             raise SandboxUnavailableError(f"the jail did not come up: {reason}")
+        assert self._process is not None
+        self._first = _child_of(self._process.pid)
 
     async def run(self, job: Job) -> ResultReader:
         """Run one job; the answer and all its processes are gone when this returns, raises or is cancelled.
@@ -102,11 +106,18 @@ class Slot:
         return reader
 
     def stop(self) -> None:
-        """Kill the jail with everything in it. Idempotent."""
+        """Kill the jail with everything in it, which is gone when this returns. Idempotent."""
         if self._process is not None:
             self._process.kill()  # process 1 of the jail dies with it, and with that everything inside
             self._process.wait(KILL_SECONDS)
             self._process = None
+        if self._first >= 0:
+            # A moment later than bubblewrap outside. Till then the answer's user has processes, and his id is not free.
+            ended = select.poll()
+            ended.register(self._first, select.POLLIN)
+            ended.poll(1000 * KILL_SECONDS)
+            os.close(self._first)
+            self._first = -1
         if self._control is not None:
             self._control.close()
             self._control = None
@@ -176,6 +187,13 @@ class Slot:
         text = os.pread(self._errors, 2000, max(0, size - 2000)).decode(errors="replace")
         lines = text.strip().splitlines()
         return lines[-1] if lines else "no message"
+
+
+def _child_of(pid: int) -> int:
+    """A descriptor of its only child, which is readable once that has ended; -1 where there is none."""
+    with contextlib.suppress(OSError, ValueError):  # it ended meanwhile, or the kernel is older than 5.3
+        return os.pidfd_open(int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")))
+    return -1
 
 
 def _as_file(data: bytes) -> int:
