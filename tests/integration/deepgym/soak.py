@@ -11,22 +11,25 @@ import asyncio
 import math
 import os
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import aiohttp
 import psutil
 
+from tests.integration.deepgym.serving import address_in
+
 ENVIRONMENT = "pair_with_sum"
 CLIENTS = 32
+JAILS = 4  # they come up as they are needed; so few are all up after the warm-up, on any number of cores
 PROGRESS = 5_000  # requests between two lines that say so
-START_SECONDS = 120.0
 REST_SECONDS = 60.0
 MEMORY_GROWTH = 32 * 2**20  # of the whole tree, between warm-up and end
 
@@ -88,33 +91,21 @@ class Outcome:
 @contextmanager
 def service() -> Iterator[tuple[str, psutil.Process]]:
     """`deepgym serve` on a free port: its address and its process."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    command = [
-        "-m",
-        "deepgym",
-        "serve",
-        ENVIRONMENT,
-        "--infra_failure_score",
-        "nan",
-        "--mode",
-        "local",
-        "--port",
-        str(port),
-    ]
-    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield f"http://127.0.0.1:{port}", psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.wait(60.0)
+    command = [sys.executable, "-m", "deepgym", "serve", ENVIRONMENT, "--infra_failure_score", "nan"]
+    command += ["--mode", "local", "--parallel", str(JAILS), "--port", "0"]
+    with tempfile.NamedTemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+        try:
+            yield address_in(Path(log.name), process), psutil.Process(process.pid)
+        finally:
+            process.terminate()
+            process.wait(60.0)
 
 
 async def soak(requests: int, warm_up: int) -> Outcome:
-    """Raises TimeoutError if the service does not come up, or does not come to rest."""
+    """Raises TimeoutError if the service does not come to rest, RuntimeError if it does not come up."""
     with service() as (address, process):
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=180.0)) as session:
-            await until(lambda: answers(session, address), START_SECONDS)
             outcome = Outcome(Usage(0, 0, 0), Usage(0, 0, 0), 0.0)
             await stream(session, address, range(warm_up), outcome)
             outcome.before = await at_rest(session, address, process)
@@ -173,14 +164,6 @@ async def request(session: aiohttp.ClientSession, url: str, kind: str) -> str | 
 
 def body(*answers: str) -> dict[str, list[str]]:
     return {"query": [f"{PROMPT}```python\n{answer}```" for answer in answers], "prompts": [PROMPT] * len(answers)}
-
-
-async def answers(session: aiohttp.ClientSession, address: str) -> bool:
-    try:
-        async with session.get(f"{address}/health") as response:
-            return response.status == 200
-    except aiohttp.ClientConnectionError:
-        return False
 
 
 async def at_rest(session: aiohttp.ClientSession, address: str, process: psutil.Process) -> Usage:

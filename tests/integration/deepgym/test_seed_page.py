@@ -4,10 +4,8 @@ import json
 import math
 import os
 import re
-import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -15,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from deepgym.registry import find_folder
+from tests.integration.deepgym.serving import address_in
 
 DOC = Path(__file__).resolve().parents[3] / "docs" / "deepgym.md"
-START_SECONDS = 120.0
 PROMPT = "Fewest coins, please.\n"
 
 
@@ -36,18 +34,11 @@ def address(request, tmp_path):
     text = snippet()
     assert "mode='docker'" in text
     (tmp_path / "app.py").write_text(text.replace("mode='docker'", f"mode={request.param!r}"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
-    command = [sys.executable, "-m", "uvicorn", "app:app", "--port", port]
+    command = [sys.executable, "-m", "uvicorn", "app:app", "--port", "0"]
     with (tmp_path / "log").open("wb") as log:
         server = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while b"Application startup complete" not in (tmp_path / "log").read_bytes():
-            assert server.poll() is None, (tmp_path / "log").read_text()
-            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/reward/score"
+        yield f"{address_in(tmp_path / 'log', server)}/reward/score"
     finally:
         server.terminate()
         server.wait(60.0)
