@@ -51,6 +51,7 @@ class Host:
             "secret_path": str(secret),
             "open_folder": str(self.folder),
             "verifier": str(Path(deepgym.__file__).resolve().parent / "envs" / "coin_change" / "verifier.py"),
+            "core": min(os.sched_getaffinity(0)),  # one that the kernel would give: CPU 0 may not be ours
             "daemon_mark": f"daemon-{secrets.token_hex(8)}",
             "syscalls": numbers,
         }

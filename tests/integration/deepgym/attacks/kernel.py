@@ -30,7 +30,10 @@ handle = ctypes.create_string_buffer(struct.pack("Ii", 128, 0) + bytes(128))
 syscall("name_to_handle_at", -100, b"/tmp", handle, ctypes.byref(ctypes.c_int()), 0)
 """,
     "compare_kernel_objects": 'syscall("kcmp", os.getpid(), os.getpid(), 2, 0, 0)',
-    "take_another_core": 'syscall("sched_setaffinity", 0, 8, ctypes.byref(ctypes.c_ulong(1)))',
+    "take_another_core": """
+mask = (1 << host["core"]).to_bytes(128, "little")
+syscall("sched_setaffinity", 0, len(mask), mask)
+""",
     "netlink_socket": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)",
     "virtual_machine_socket": "socket.socket(40, socket.SOCK_STREAM)",
     "watch_all_files": 'syscall("fanotify_init", 0x200, 0)',
