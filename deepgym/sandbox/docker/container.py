@@ -27,7 +27,7 @@ _RUNNER_PROCESSES, _RUNNER_FILES, _RUNNER_MEMORY = 1, 64, 32 * MIB
 _MANY_PROCESSES, _UNBOUNDED_DISK = 4096, 1 << 30
 _ABOUT_TO_START_SECONDS = 120.0  # between a container's creation and its start, on a busy machine too
 # Seconds between tries: the engine may be removing it already, or be busy starting it.
-_REMOVAL_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
+_REMOVAL_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Shape(NamedTuple):
