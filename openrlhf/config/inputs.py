@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from openrlhf.config.check_words import brief
-from openrlhf.config.context import context_problems
+from openrlhf.config.context import context_problems, longrope_problems
 from openrlhf.config.disk import exists, expanded, is_file, unusable
 from openrlhf.config.draft import Draft
 from openrlhf.config.optimiser import has_critic
@@ -97,7 +97,8 @@ def _model_exists(draft: Draft, flag: str, name: str) -> bool:
     if not is_file(folder / "config.json"):
         draft.problem(f"--{flag} {name}: not a Hugging Face model, it holds no config.json")
         return False
-    draft.problems += context_problems(flag, name, folder / "config.json", draft.config.data.max_len)
+    file, max_len = folder / "config.json", draft.config.data.max_len
+    draft.problems += [*context_problems(flag, name, file, max_len), *longrope_problems(name, file, max_len)]
     return True
 
 

@@ -177,10 +177,15 @@ class LegacyExecutor:
             raise TypeError(f"environment {self._name}: gave a {type(output).__name__}; expected legacy.Output")
         actions = np.concatenate([np.zeros(len(prompt), bool), np.asarray(output.action_mask, dtype=bool)])
         versions = np.full(len(actions), -1, dtype=np.int32)
-        sampled = [completion.policy_versions for completion in completions]
-        known = np.concatenate(sampled) if sampled else np.zeros(0, np.int32)
-        # Where the function left sampled tokens out nobody knows which weights made which: the oldest stands for all.
-        versions[actions] = known if len(known) == actions.sum() else known.min(initial=np.iinfo(np.int32).max)
+        if actions.any() and not completions:
+            raise ValueError(
+                f"environment {self._name}: its output has sampled tokens, but it did not sample with the engine it "
+                "was given, so nobody knows which weights they come from"
+            )
+        known = np.concatenate([completion.policy_versions for completion in completions] or [versions[:0]])
+        if actions.any():
+            # Where the function left sampled tokens out nobody knows which weights made which: the oldest for all.
+            versions[actions] = known if len(known) == actions.sum() else known.min()
         segment = Segment(
             token_ids=np.asarray([*prompt, *output.token_ids], dtype=np.int64),
             action_mask=actions,

@@ -23,9 +23,11 @@ def takes_any_mask(config: PretrainedConfig) -> bool:
     """
     settings = config.get_text_config().to_dict()
     layer_types = settings.get("layer_types") or ["full_attention"]
+    local = "local" in (settings.get("attention_layers") or ())  # GPT-Neo's sliding windows
     return (
         config._attn_implementation in _CPU
         and not settings.get("sliding_window")
+        and not local
         and set(layer_types) == {"full_attention"}
     )
 

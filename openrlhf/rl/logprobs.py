@@ -99,9 +99,9 @@ def _scaled(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     return wide if temperature == 1.0 else wide / temperature
 
 
-def _log_softmax(scaled: torch.Tensor) -> torch.Tensor:
-    """log p, with -inf lifted to the lowest finite number so that p log p of an impossible token is 0, not NaN."""
-    return F.log_softmax(scaled, dim=-1).clamp_(min=torch.finfo(scaled.dtype).min)
+def _finite(log_p: torch.Tensor) -> torch.Tensor:
+    """In place: -inf lifted to the lowest finite number, so that p log p of an impossible token is 0, not NaN."""
+    return log_p.clamp_(min=torch.finfo(log_p.dtype).min)
 
 
 def _score(
@@ -110,8 +110,9 @@ def _score(
     """Return the logprobs (C,) and, if asked, the entropy (C,) of a chunk of tempered logits (C, V)."""
     if not with_entropy:
         return -F.cross_entropy(scaled, token_ids, reduction="none"), None
-    log_p = _log_softmax(scaled)
-    chosen = log_p.gather(1, token_ids.unsqueeze(1)).squeeze(1)
+    log_p = F.log_softmax(scaled, dim=-1)
+    chosen = log_p.gather(1, token_ids.unsqueeze(1)).squeeze(1)  # -inf stays: an impossible token must be seen
+    _finite(log_p)
     return chosen, -torch.einsum("cv,cv->c", log_p.exp(), log_p)
 
 
@@ -130,7 +131,7 @@ def _score_gradient(
         assert grad_logprobs is not None
         gradient = F.softmax(scaled, dim=-1).mul_(-grad_logprobs.unsqueeze(1))
     else:
-        log_p = _log_softmax(scaled)
+        log_p = _finite(F.log_softmax(scaled, dim=-1))
         factor = (log_p + entropies.unsqueeze(1)).mul_(grad_entropy.unsqueeze(1))
         if grad_logprobs is not None:
             factor.add_(grad_logprobs.unsqueeze(1))

@@ -55,9 +55,13 @@ class EpisodeTokens:
         self._ids += [int(token) for token in token_ids]
 
     def reward_last_turn(self, reward: float) -> None:
-        """Give the last action a reward of its own; without any action there is none to give it to."""
+        """Give the last action a reward of its own; without any action there is none to give it to.
+
+        An empty completion is no action: the reward of its step comes on top of the action's before it.
+        """
         if self._turns:
-            self._turns[-1] = replace(self._turns[-1], reward=reward)
+            last = self._turns[-1]
+            self._turns[-1] = replace(last, reward=reward if last.reward is None else last.reward + reward)
 
     def segment(self, images: Sequence[EncodedImage] | None = None) -> Segment:
         """The record: (L,) arrays of everything so far. `images`: those that the tokens show, in their order."""

@@ -22,6 +22,7 @@ from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.models.vision.architectures import architecture_of, has_vision
 from openrlhf.models.vision.make import vision_processor
 from openrlhf.models.vision.processor import MARK, VisionProcessor
+from openrlhf.pipeline.evaluation.summary import ALL
 from openrlhf.pipeline.problems import Problems
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
 from openrlhf.reward.make import make_reward
@@ -135,6 +136,9 @@ def _prompts(config: EvaluateConfig, tokenizer: Any, reward: RewardConfig, visio
         prompts = PromptSet([replace(prompt, env_func=asked.env_func) for prompt in prompts])
     sources = PPOConfig(reward=reward, train=TrainConfig(agent_func_path=config.train.agent_func_path))
     prompts = with_tasks(prompts, sources)
+    datasources = {prompt.datasource for prompt in prompts}
+    if ALL in datasources and len(datasources) > 1:
+        raise DataError(f"{asked.dataset}: a datasource is called {ALL!r}, the summary's name for all of them together")
     check_tasks(sources, prompts, None)
     return prompts
 

@@ -249,3 +249,18 @@ def test_full_determinism_ends_at_an_agent(resolved, workplace):
     (workplace / "agent.py").write_text(AGENT)
     given = resolved({"train.agent_func_path": "agent.py", "train.full_determinism_enable": True})
     assert any(line.startswith("--train.full_determinism_enable: each sample has") for line in given.warnings)
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        '"original_max_position_embeddings": 150, "rope_scaling": {"type": "longrope"}',
+        '"rope_parameters": {"rope_type": "longrope", "original_max_position_embeddings": 150}',
+    ],
+)
+def test_lengths_at_which_longrope_turns_every_position_otherwise(problems, resolved, workplace, rope):
+    """Measured on a Phi-3 of two layers: a row's logprobs move by 0.1 when a longer row stands beside it."""
+    (workplace / "model/config.json").write_text(f'{{"max_position_embeddings": 4096, {rope}}}')
+    (line,) = problems({"data.max_len": 200, "rollout.max_new_tokens": 50})
+    assert line.startswith("--data.max_len 200: beyond 150 tokens ./model turns the positions of all tokens")
+    assert resolved({"data.max_len": 150, "rollout.max_new_tokens": 50}).config.data.max_len == 150

@@ -110,6 +110,15 @@ async def test_a_generate_function_names_one_stop_as_a_text():
     assert engine.calls[0].sampling.stop == ("```",)
 
 
+async def test_tokens_that_no_engine_is_known_to_have_sampled_are_no_trajectory():
+    async def elsewhere(url, headers, idx, request, tokenizer, use_reward=True):
+        return 0, Output([7, 8], [1, 1], [-0.5, -0.5], "stop")
+
+    executor, engine = LegacyExecutor("elsewhere", elsewhere, EnvConfig()), ScriptedEngine(lambda call: completion("a"))
+    with pytest.raises(ValueError, match="did not sample with the engine it was given"):
+        await executor.execute("Q", "{}", SamplingParams(max_tokens=8), 20, FakeTokenizer(), engine)
+
+
 def test_the_registry_takes_a_generate_function(monkeypatch):
     monkeypatch.setitem(env_config.ENV_GENERATE_CONFIG, "old", generate)
     assert isinstance(env_config.environments_of(EnvConfig())("old"), LegacyExecutor)

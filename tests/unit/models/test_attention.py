@@ -2,14 +2,20 @@
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
+from transformers import GPTNeoConfig, LlamaForCausalLM
 
-from openrlhf.models.attention import default_attention, explicit_mask
+from openrlhf.models.attention import default_attention, explicit_mask, takes_any_mask
 from tests.models import tiny_llama_config
 
 
 def test_a_cpu_gets_sdpa() -> None:
     assert default_attention("cpu") == "sdpa"
+
+
+def test_local_attention_makes_a_mask_of_its_own() -> None:
+    for kind, plain in (("global", True), ("local", False)):
+        config = GPTNeoConfig(num_layers=2, attention_types=[[["global", kind], 1]], attn_implementation="eager")
+        assert takes_any_mask(config) == plain
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

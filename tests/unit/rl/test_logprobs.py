@@ -60,6 +60,15 @@ def test_entropy_by_hand():
     assert logits.grad.abs().max() < 1e-6  # both are at their maximum
 
 
+def test_a_token_that_cannot_happen_is_not_made_possible_by_asking_for_the_entropy():
+    # Case b1: such a token was sampled by an engine of other weights, and the loss has to show it.
+    logits, ids = torch.tensor([[0.0, 0.0, -math.inf]]), torch.tensor([2])
+    assert gather_logprobs(logits, ids).tolist() == [-math.inf]
+    logprobs, entropies = logprobs_and_entropy(logits, ids)
+    assert logprobs.tolist() == [-math.inf]
+    assert entropies.tolist() == pytest.approx([math.log(2)])
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_values_match_the_reference(seed, temperature):

@@ -45,6 +45,14 @@ def test_an_empty_completion_is_no_action():
     assert tokens.segment().turns == ()
 
 
+def test_the_reward_of_a_step_without_tokens_comes_on_top_of_the_action_before():
+    tokens = EpisodeTokens([5])
+    for completion, reward in ((sampled(7), 0.5), (sampled(), 0.25), (sampled(8), 0.125)):
+        tokens.act(completion)
+        tokens.reward_last_turn(reward)
+    assert tokens.segment().turns == (Turn(1, 2, 0.75), Turn(2, 3, 0.125))
+
+
 def test_the_ids_handed_out_are_a_copy():
     tokens = EpisodeTokens([5])
     tokens.ids.append(6)

@@ -37,6 +37,15 @@ def opened(tmp_path, rows, **flags):
     return open_inputs(EvaluateConfig.model_validate(nest(given)))
 
 
+def test_a_datasource_may_not_bear_the_name_of_their_total(models, tmp_path):
+    rows = [{"input": "a", "datasource": "all"}, {"input": "b", "datasource": "other"}]
+    with pytest.raises(ConfigError, match="a datasource is called 'all'"):
+        opened(tmp_path, rows, endpoint__tokenizer=models / "tokenizer", endpoint__url="http://127.0.0.1:1/v1")
+    assert len(
+        opened(tmp_path, rows[:1], endpoint__tokenizer=models / "tokenizer", endpoint__url="http://x/v1").prompts
+    )
+
+
 WITH_IMAGES = [
     {"input": "a", "images": ["one.png"]},
     {"input": "b", "images": []},
