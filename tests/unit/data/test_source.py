@@ -7,6 +7,7 @@ import datasets
 import pytest
 
 from openrlhf.data.errors import DataError
+from openrlhf.data.layout import split_word
 from openrlhf.data.source import load_rows
 
 
@@ -81,6 +82,60 @@ def test_splits_named_by_folders_shards_and_synonyms(tmp_path):
     assert _load(tmp_path, split="validation") == ["d"]
     assert _load(tmp_path, split="hard") == ["h0", "h1"]
     assert _load(tmp_path, split="test") == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("trainset", "testset"),
+        ("mathTrain", "mathTest"),
+        ("GSMTrainSplit", "GSMTestSplit"),
+        ("traindata/a", "testdata/a"),
+        ("train_set", "data_test"),
+        ("datatrain", "splittest"),
+    ],
+)
+def test_a_split_is_heard_in_compound_names(tmp_path, train, test):
+    _write(tmp_path / f"{train}.jsonl", ["a", "b", "c"])
+    _write(tmp_path / f"{test}.jsonl", ["x", "y"])
+    assert _load(tmp_path) == ["a", "b", "c"]
+    assert _load(tmp_path, split="test") == ["x", "y"]
+
+
+def test_words_that_only_hold_a_splits_name_are_none():
+    assert [split_word(name) for name in ("latest", "dataset", "contest", "restrain", "evaluated", "setting")] == [
+        None
+    ] * 6
+
+
+def test_files_whose_names_speak_of_no_split_are_named_in_a_warning(tmp_path, caplog):
+    _write(tmp_path / "heldout.jsonl", ["x"])
+    assert _load(tmp_path) == ["x"]
+    assert caplog.text == ""
+    _write(tmp_path / "questions.jsonl", ["a"])
+    assert _load(tmp_path) == ["x", "a"]
+    assert "no name speaks of a split, so all of these files are train: heldout.jsonl, questions.jsonl" in caplog.text
+    _write(tmp_path / "train.jsonl", ["t"])
+    assert _load(tmp_path) == ["t"]
+    assert "the names of heldout.jsonl, questions.jsonl speak of no split, so these files are not read" in caplog.text
+
+
+def test_a_missing_shard_is_named(tmp_path):
+    _write(tmp_path / "en-train-00000-of-00004.jsonl", ["a"])
+    _write(tmp_path / "en-train-00002-of-00004.jsonl", ["c"])
+    with pytest.raises(DataError, match=r"split 'train' lacks en-train-\.\.\. 00001, 00003 of 00004; fetch"):
+        _load(tmp_path)
+    _write(tmp_path / "en-train-00001-of-00004.jsonl", ["b"])
+    _write(tmp_path / "en-train-00003-of-00004-0123456789abcdef.jsonl", ["d"])  # the hub's names may end in a hash
+    assert _load(tmp_path) == ["a", "b", "c", "d"]
+
+
+def test_shards_may_be_counted_from_one(tmp_path):
+    _write(tmp_path / "train-00001-of-00002.jsonl", ["a"])
+    with pytest.raises(DataError, match=r"lacks train-\.\.\. 00000 of 00002"):
+        _load(tmp_path)
+    _write(tmp_path / "train-00002-of-00002.jsonl", ["b"])
+    assert _load(tmp_path) == ["a", "b"]
 
 
 def test_one_split_in_two_formats_is_refused(folder):
