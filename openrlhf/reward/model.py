@@ -26,6 +26,7 @@ from openrlhf.models.load import DTYPES, check_vocabulary
 from openrlhf.models.scoring import FrozenBackend
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.models.value import Calibration, TokenValues, calibration, load_value_model
+from openrlhf.prompt_tokens import opened, opening_id
 from openrlhf.types import MicroBatch, StepTotals
 
 logger = logging.getLogger(__name__)
@@ -50,14 +51,18 @@ class RewardModel:
         with torch.no_grad(), self.backend.loaded():
             return [self._score(batch) for batch in batches]
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, ended: bool = False) -> list[int]:
         """Token ids of a whole conversation; special tokens written in it count as such, and the last `max_len` stay.
 
-        A text that opens with the beginning-of-sequence token gets no second one. An empty text is the end token.
+        It begins with the token that the tokenizer puts before every text, once. The end token is there where the text
+        has it, or where it `ended`: a text that stops without it is scored where it stops (ADR 0016), whatever the
+        tokenizer would append. An empty text is the end token.
         """
-        opened = self.tokenizer.bos_token is not None and text.startswith(str(self.tokenizer.bos_token))
-        ids: list[int] = self.tokenizer(text, add_special_tokens=not opened)["input_ids"]
-        return ids[-self.max_len :] or [self.tokenizer.eos_token_id or 0]
+        ids: list[int] = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        end = self.tokenizer.eos_token_id
+        if ended and end is not None:
+            ids.append(end)
+        return opened(ids, opening_id(self.tokenizer))[-self.max_len :] or [end or 0]
 
     def _score(self, batch: MicroBatch) -> np.ndarray:
         last = torch.from_numpy(batch.cu_seqlens[1:]).long() - 1
@@ -127,12 +132,9 @@ class RewardModels:
         for start, end in zip(batch.cu_seqlens[:-1], batch.cu_seqlens[1:], strict=True):
             ids = batch.token_ids[start:end].tolist()
             ended = ids[-1] in self._ends
-            opened = ids[0] == self._policy.bos_token_id and not own_opening
-            text = self._policy.decode(ids[opened : len(ids) - ended], clean_up_tokenization_spaces=False)
-            own = member.encode(str(text))
-            if ended and member.tokenizer.eos_token_id is not None:
-                own = [*own, member.tokenizer.eos_token_id][-member.max_len :]
-            sequences.append(own)
+            skipped = ids[0] == self._policy.bos_token_id and not own_opening
+            text = self._policy.decode(ids[skipped : len(ids) - ended], clean_up_tokenization_spaces=False)
+            sequences.append(member.encode(str(text), ended))
         return token_batch(sequences)
 
 

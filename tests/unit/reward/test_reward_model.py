@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 from transformers import LlamaForSequenceClassification
 
 from openrlhf.models.replica import ReplicaBackend
@@ -12,7 +13,7 @@ from openrlhf.models.value import Calibration, TokenValues
 from openrlhf.reward.model import RewardModel, RewardModels, _cut, token_batch
 from openrlhf.rl.packing import filler
 from tests.batches import micro_batches, random_experience
-from tests.models import ALPHABET, BOS, EOS, EOS_ID, UNK, make_tiny_tokenizer, tiny_llama_config
+from tests.models import ALPHABET, BOS, BOS_ID, EOS, EOS_ID, UNK, make_tiny_tokenizer, tiny_llama_config
 
 LENGTHS = (9, 5, 14)
 
@@ -91,6 +92,25 @@ def test_another_vocabulary_reads_the_text(caplog) -> None:
     assert caplog.text.count("another vocabulary") == 1
     expected = [alone(model, [*model.encode("abc"), EOS_ID]), alone(model, model.encode("de"))]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_truncated_text_is_scored_where_it_stops_whatever_the_tokenizer_appends() -> None:
+    """A tokenizer that puts the end token after every text would score the unfinished sample as a finished one."""
+    policy, model = reversed_tokenizer(), member()
+    model.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{BOS} $A {EOS}", pair=None, special_tokens=[(BOS, BOS_ID), (EOS, EOS_ID)]
+    )
+    letters = [3 + ALPHABET.index(letter) for letter in "abc"]
+    finished, unfinished = [BOS_ID, *letters, EOS_ID], [BOS_ID, *letters]
+    ids = policy("abc")["input_ids"]
+    sampled = token_batch([[*ids, policy.eos_token_id], ids, [policy.eos_token_id]])
+    (found,) = RewardModels([model], [1.0], policy).score([sampled])
+    expected = [alone(model, own) for own in (finished, unfinished, [BOS_ID, EOS_ID])]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    texts = ["abc" + EOS, "abc", BOS + "abc"]  # as a server gets them
+    assert [model.encode(text) for text in texts] == [finished, unfinished, unfinished]
+    _, (served,) = RewardModels([model], [1.0]).score_texts(texts)
+    np.testing.assert_allclose(served, [expected[0], expected[1], expected[1]], atol=1e-5)
 
 
 def test_every_token_at_which_the_policy_stops_becomes_the_models_end_token() -> None:
