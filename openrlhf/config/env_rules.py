@@ -4,6 +4,7 @@ from typing import Protocol
 
 from openrlhf.config.env import EnvConfig
 from openrlhf.config.idle_flag import Idle
+from openrlhf.config.terms import OVERLONG_BUFFER
 
 
 class HasEnv(Protocol):
@@ -44,3 +45,13 @@ def service_problems(env: EnvConfig) -> list[str]:
     if env.server is not None and not env.server.startswith(("http://", "https://")):
         problems.append(f"--env.server {env.server}: an address starts with http:// or https://, like http://10.0.0.7")
     return problems
+
+
+def overlong_problems(env: EnvConfig, flag: str, longest: int) -> list[str]:
+    """`flag` says that a response has at most `longest` tokens: below the buffer the penalty would be on every one."""
+    if not env.terms.overlong_enable or longest >= OVERLONG_BUFFER:
+        return []
+    return [
+        f"--env.terms.overlong_enable: takes off over the last {OVERLONG_BUFFER} tokens before the limit, more than "
+        f"{flag} {longest}; leave it out or use at least {OVERLONG_BUFFER} there"
+    ]

@@ -9,7 +9,7 @@ from openrlhf.config.command_line import read_command
 from openrlhf.config.context import context_problems
 from openrlhf.config.disk import expanded, is_file
 from openrlhf.config.env import EnvConfig
-from openrlhf.config.env_rules import ENV_IDLE, service_problems
+from openrlhf.config.env_rules import ENV_IDLE, overlong_problems, service_problems
 from openrlhf.config.errors import ConfigError
 from openrlhf.config.idle import ONE_TOKENIZER
 from openrlhf.config.idle_flag import idle_lines, idle_reasons
@@ -219,6 +219,8 @@ def _problems(config: EvaluateConfig) -> list[str]:
         ),
     }
     lines = [line for line, wrong in checks.items() if wrong]
+    limit = ("--rollout.max_new_tokens", new) if new else ("--data.max_len", length)
+    lines += overlong_problems(config.env, *limit)
     return [*lines, *bound_problems(config), *service_problems(config.env), *_context_problems(config)]
 
 

@@ -1,6 +1,7 @@
 """Rules of what happens to rewards between the verdict and the advantage: penalties, weights, dynamic filtering."""
 
 from openrlhf.config.draft import Draft
+from openrlhf.config.env_rules import overlong_problems
 
 
 def resolve_shaping(draft: Draft) -> None:
@@ -17,6 +18,7 @@ def _lengths(draft: Draft) -> None:
     longest, flag = (limit, "--rollout.max_new_tokens") if limit else (draft.config.data.max_len, "--data.max_len")
     if buffer is not None and buffer > longest:
         draft.problem(f"--reward.overlong_buffer_len {buffer:g}: more than {flag} {longest}; use at most that")
+    draft.problems += overlong_problems(draft.config.env, flag, longest)
 
 
 def _weights(draft: Draft) -> None:

@@ -2,6 +2,8 @@
 
 from openrlhf.config.base import Section
 
+OVERLONG_BUFFER = 512  # tokens before the response's limit in which `overlong_enable` takes off more and more
+
 
 class TermsConfig(Section):
     """What beside the answer enters the reward of the tasks math and math_tir; without these flags, nothing."""

@@ -1,6 +1,6 @@
 """The penalty on responses that come close to their limit."""
 
-BUFFER = 512  # tokens before the limit in which the penalty grows
+from openrlhf.config.terms import OVERLONG_BUFFER
 
 
 def overlong_penalty(num_tokens: int, max_tokens: int) -> float:
@@ -8,5 +8,5 @@ def overlong_penalty(num_tokens: int, max_tokens: int) -> float:
 
     Example: limit 1024, 768 tokens -> -0.5.
     """
-    excess = num_tokens - (max_tokens - BUFFER)
-    return -min(max(excess / BUFFER, 0.0), 1.0)
+    excess = num_tokens - (max_tokens - OVERLONG_BUFFER)
+    return -min(max(excess / OVERLONG_BUFFER, 0.0), 1.0)

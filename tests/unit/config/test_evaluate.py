@@ -136,3 +136,11 @@ def test_a_template_follows_the_rules_of_training():
     command = parse(f"{LOCAL} --data.input_template Q:{{}} --data.apply_chat_template")
     assert command.config.data.input_template is None
     assert any("needs exactly one {}" in line for line in problems(f"{LOCAL} --data.input_template {{}}{{}}"))
+
+
+def test_an_overlong_penalty_needs_a_limit_over_its_buffer():
+    (line,) = problems(f"{LOCAL} --env.terms.overlong_enable --rollout.max_new_tokens 100")
+    assert line.startswith(
+        "--env.terms.overlong_enable: takes off over the last 512 tokens before the limit, more than"
+    )
+    assert parse(f"{LOCAL} --env.terms.overlong_enable --rollout.max_new_tokens 512").config.env.terms.overlong_enable

@@ -42,6 +42,8 @@ def test_processes_without_a_micro_batch_are_named_and_allowed(resolved):
         ({"actor.policy_loss_type": "gspo", "actor.loss_aggregation": "constant"}, "takes sequence; leave it out"),
         ({"reward.overlong_buffer_len": 600, "rollout.max_new_tokens": 512}, "--rollout.max_new_tokens 512; use at"),
         ({"reward.overlong_buffer_len": 3000}, "more than --data.max_len 2048"),
+        ({"env.terms.overlong_enable": True, "rollout.max_new_tokens": 511}, "more than --rollout.max_new_tokens 511"),
+        ({"env.terms.overlong_enable": True, "data.max_len": 256}, "more than --data.max_len 256"),
         ({"reward.stop_properly_penalty_coef": 1.5}, "at most 1"),
         ({"actor.optim": "muon", "ds.adam_offload": True}, "leave --ds.adam_offload out"),
         ({"actor.optim": "muon", "ds.zero_stage": 3}, "--ds.zero_stage 2 or lower"),
