@@ -90,7 +90,10 @@ def _refuse_shown_parts(row: Row, key: str, messages: list[dict[str, Any]], text
 
 
 def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[dict[str, Any]]:
-    """Messages without their None entries, which typed columns add where another row has a value."""
+    """Messages without their None entries, which typed columns add where another row has a value.
+
+    The content of a message that only calls tools may be None, as OpenAI writes it; templates get an empty string.
+    """
     if not value:
         raise DataError(f"{row.where}: {key!r} is an empty list of messages")
     messages = []
@@ -99,7 +102,9 @@ def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[di
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise DataError(f"{name} is no message; expected an object with 'role' and 'content'")
         content = message.get("content")
-        if isinstance(content, list) and with_parts:
+        if content is None and message.get("tool_calls"):
+            message = message | {"content": ""}
+        elif isinstance(content, list) and with_parts:
             message = message | {"content": [_part(row, key, name, part) for part in content]}
         elif isinstance(content, str):
             _encodable(row, key, content)

@@ -87,6 +87,19 @@ def test_entries_that_a_typed_column_filled_with_null_are_not_shown_to_the_templ
     assert render(_row([{"role": "user", "content": "x", "name": None}]), "q") == "Falsex"
 
 
+def test_a_message_that_only_calls_tools_has_no_content(tokenizer, monkeypatch):
+    # OpenAI's own form; templates read an empty string, as from the agent server.
+    call = {"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+    calling = {"role": "assistant", "content": None, "tool_calls": [call]}
+    messages = [MESSAGES[1], calling, {"role": "tool", "content": "5"}]
+    template = "{% for m in messages %}[{{ m.content }}{{ m.tool_calls[0].function.name if m.tool_calls }}]{% endfor %}"
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    assert make_renderer(tokenizer, True, None)(_row(messages), "q") == "[hi {}][f][5]"
+    parts = "{% for m in messages %}{% for part in m.content %}{{ part.text }}{% endfor %};{% endfor %}"
+    monkeypatch.setattr(tokenizer, "chat_template", parts)
+    assert make_renderer(tokenizer, True, None, FakeImageTokens())(_row(messages), "q") == "hi {};;5;"
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [
@@ -95,6 +108,7 @@ def test_entries_that_a_typed_column_filled_with_null_are_not_shown_to_the_templ
         ([{"role": "user", "content": "x"}, {"content": "y"}], "message 2 of 'q' is no message"),
         ([{"role": 1, "content": "y"}], "is no message"),
         ([{"role": "user"}], "a 'content' of type NoneType"),
+        ([{"role": "user", "content": None, "tool_calls": []}], "a 'content' of type NoneType"),
         # A set for fine-tuning: the policy would see the answer, and then a second turn of the assistant.
         ([{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}], "put the expected answer into"),
         ([{"role": "user", "content": [{"type": "text", "text": "x"}]}], "a 'content' of type list"),
