@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 FinishReason = Literal["stop", "length", "aborted"]
+FLOAT32_MAX = float(np.finfo(np.float32).max)  # larger rewards and scores are infinite in an `Experience`
 RUNNER_DOWN = "runner_down"  # a fact of a trajectory: 1 where a tool that the policy asked for was out of order, else 0
 
 
@@ -121,7 +122,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RewardOutcome:
-    """The verdict on one sample. `reward` and `score` are NaN iff the status is UNGRADED."""
+    """The verdict on one sample. `reward` and `score` are numbers that float32 holds unless the status is UNGRADED."""
 
     reward: float  # enters the advantage
     score: float  # used by filtering and evaluation, usually in [0, 1]
@@ -130,7 +131,7 @@ class RewardOutcome:
     extra_logs: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        has_verdict = bool(np.isfinite(self.reward) and np.isfinite(self.score))
+        has_verdict = bool(abs(self.reward) <= FLOAT32_MAX and abs(self.score) <= FLOAT32_MAX)  # False for NaN
         if has_verdict == (self.status is Status.UNGRADED):
             raise ValueError(f"RewardOutcome: status {self.status} with reward {self.reward}, score {self.score}")
 

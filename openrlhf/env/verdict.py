@@ -2,8 +2,8 @@
 
     {"rewards": number, "answer_rewards": number, anything else: number}
 
-A number is a float, an int, a bool, or a list or array of one. None and NaN in `rewards` or `answer_rewards` mean that
-there is no verdict. What else is no number is left out.
+A number is a float, an int, a bool, or a list or array of one. None, NaN and what float32 holds only as infinite
+mean in `rewards` and `answer_rewards` that there is no verdict. What else is no number is left out.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 
 from openrlhf.env.errors import EnvError
 from openrlhf.env.task import REWARD, SCORE
-from openrlhf.types import RewardOutcome, Status
+from openrlhf.types import FLOAT32_MAX, RewardOutcome, Status
 
 
 def read_numbers(raw: Any, task: str) -> dict[str, float]:
@@ -37,13 +37,13 @@ def outcome(numbers_: Mapping[str, float], task: str) -> RewardOutcome:
     """The outcome of these numbers; what is finite beside reward and score goes to the log."""
     logs = {key: value for key, value in numbers_.items() if key not in (REWARD, SCORE) and math.isfinite(value)}
     reward, score = numbers_[REWARD], numbers_[SCORE]
-    if math.isfinite(reward) and math.isfinite(score):
+    if abs(reward) <= FLOAT32_MAX and abs(score) <= FLOAT32_MAX:  # False for NaN
         return RewardOutcome(reward, score, Status.GRADED, "", logs)
     return RewardOutcome(math.nan, math.nan, Status.UNGRADED, f"task {task}: its reward has no verdict", logs)
 
 
 def _number(value: Any) -> float | None:
-    """The value as a float, NaN for None; None for what is no number."""
+    """The value as a float, NaN for None, infinite for an int beyond float64; None for what is no number."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):
@@ -52,4 +52,9 @@ def _number(value: Any) -> float | None:
         value = value[0]
     if value is None:
         return math.nan
-    return float(value) if isinstance(value, numbers.Real) else None
+    if not isinstance(value, numbers.Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]

@@ -21,9 +21,8 @@ import numpy as np
 
 from openrlhf.reward.errors import RewardError
 from openrlhf.reward.tally import Tally
-from openrlhf.types import RewardOutcome, Status
+from openrlhf.types import FLOAT32_MAX, RewardOutcome, Status
 
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
 EXPECTED = '{"rewards": [number per sample], "scores": [...] (optional), "extra_logs": {...} (optional)}'
 
 
@@ -69,7 +68,7 @@ def _outcome(reward: float, score: float, logs: dict[str, float], source: str, t
 
 def as_float32(value: float) -> float:
     """Keep the value, or infinity where the float32 arrays of `Experience` would hold infinity."""
-    return math.copysign(math.inf, value) if abs(value) > _FLOAT32_MAX else value
+    return math.copysign(math.inf, value) if abs(value) > FLOAT32_MAX else value
 
 
 def _numbers(values: Any, count: int, what: str) -> list[float]:

@@ -107,12 +107,22 @@ async def test_a_label_that_passes_the_check_at_loading_can_be_graded():
     assert filter_verdict(rollout, 100).good is False  # over the filter's own 0.05
 
 
-@pytest.mark.parametrize("value", [None, [None], math.nan])
-async def test_no_number_is_no_verdict(registry, value):
+@pytest.mark.parametrize(
+    "value", [None, [None], math.nan, math.inf, 1e39, [-1e39], 10**400, -(10**400)], ids=lambda value: str(value)[:9]
+)
+async def test_no_number_that_float32_holds_is_no_verdict(registry, value):
     async def reward(sample, kit):
         return {"rewards": value}
 
     assert (await score(registry("mine", reward), "abc")).status is Status.UNGRADED
+
+
+async def test_a_log_beyond_every_float_is_left_out(registry):
+    async def reward(sample, kit):
+        return {"rewards": 1.0, "answer_rewards": 0.5, "steps": 10**400, "big": 1e39}
+
+    outcome = await score(registry("mine", reward), "abc")
+    assert (outcome.reward, outcome.score, outcome.extra_logs) == (1.0, 0.5, {"big": 1e39})
 
 
 @pytest.mark.parametrize(
