@@ -32,9 +32,9 @@ class AgentInstanceBase(ABC):
         """Answer one action of the policy.
 
         Args:
-            states: `observation_text` (all text before the action), `action_text` (what was sampled, special tokens
-                kept), `label`, `images`, `sampling_params` (the episode's own object), `finish_reason` ("stop" or
-                "length"), `turn` (counted from 0).
+            states: `observation_text` (all text before the action), `action_text` (what the sampled tokens add
+                to it, special tokens kept), `label`, `images`, `sampling_params` (the episode's own object),
+                `finish_reason` ("stop" or "length"), `turn` (counted from 0).
 
         Returns:
             A mapping with `rewards` and `done`, and as needed `scores`, `environment_feedback`, `sampling_params`,

@@ -10,8 +10,9 @@ from openrlhf.env.episode.tokens import EpisodeTokens
 from openrlhf.interfaces import LLMEngine
 from openrlhf.prompt_tokens import prompt_ids
 from openrlhf.rollout.agent_sampling import own_copy
+from openrlhf.rollout.running_text import RunningText
 from openrlhf.rollout.step_result import StepResult
-from openrlhf.types import Completion, EncodedImage, RewardOutcome, SamplingParams, Segment, Trajectory
+from openrlhf.types import FLOAT32_MAX, Completion, EncodedImage, RewardOutcome, SamplingParams, Segment, Trajectory
 
 NUM_TURNS = "num_turns"  # an extra log of every episode
 
@@ -38,7 +39,8 @@ class Episode:
         self._tokenizer = tokenizer
         self._engine = engine
         self.tokens = EpisodeTokens(budget.prompt_token_ids)
-        self.text = observation if len(budget.prompt_token_ids) == len(ids) else self._decode(budget.prompt_token_ids)
+        kept = list(budget.prompt_token_ids)
+        self._text = RunningText(self._decode, kept, observation if len(kept) == len(ids) else self._decode(kept))
         self.label = label
         self.sampling = sampling
         self.images = list(images)
@@ -50,6 +52,11 @@ class Episode:
         self._reward = 0.0
         self._score: float | None = None
         self._logs: dict[str, float] = {}
+
+    @property
+    def text(self) -> str:
+        """All text so far, special tokens kept."""
+        return self._text.whole
 
     def request(self) -> SamplingParams:
         """The parameters of the next action: at most its own max_tokens, at most what is left of the context.
@@ -63,13 +70,11 @@ class Episode:
         return own_copy(self.sampling, max_tokens=limit, min_tokens=least, seed=seed)
 
     def act(self, completion: Completion) -> str:
-        """Take in a sampled action; returns its text, special tokens kept."""
+        """Take in a sampled action; returns the text that it adds, special tokens kept."""
         self.tokens.act(completion)
         self._truncated = completion.finish_reason == "length"
         self.num_turns += 1
-        action = self._decode(completion.token_ids.tolist())
-        self.text += action
-        return action
+        return self._text.act(completion.token_ids.tolist())
 
     def answer(self, result: StepResult, images: Sequence[EncodedImage], per_turn: bool) -> None:
         """Take in the environment's answer to the last action, whose feedback shows these images."""
@@ -87,6 +92,8 @@ class Episode:
 
     def outcome(self) -> RewardOutcome:
         score = self._reward if self._score is None else self._score
+        if abs(self._reward) > FLOAT32_MAX:
+            return RewardOutcome.ungraded(f"the rewards of {self.num_turns} turns add up to {self._reward:g}")
         return RewardOutcome(self._reward, score, extra_logs={NUM_TURNS: float(self.num_turns), **self._logs})
 
     def trajectory(self, outcome: RewardOutcome) -> Trajectory:
@@ -103,7 +110,7 @@ class Episode:
         room = self._max_length - len(self.tokens)
         kept = ids[:room]
         self.tokens.observe(kept)
-        self.text += feedback if len(kept) == len(ids) else self._decode(kept)
+        self._text.observe(kept)
         if len(ids) >= room:
             self.over = self._truncated = True
 
@@ -123,7 +130,7 @@ class Episode:
             self.over = self._truncated = True
             return
         self.tokens.observe(ids)
-        self.text += marked
+        self._text.observe(ids, marked)
         self.images = [*self.images, *images]  # the engine may still hold the list it was given
 
     def _add_logs(self, logs: Mapping[str, float]) -> None:

@@ -401,6 +401,12 @@ async def test_no_verdict_on_a_step_is_none_on_the_episode(reward):
     assert trajectory.outcome.status is Status.UNGRADED
 
 
+async def test_rewards_that_add_up_to_more_than_float32_holds_are_no_verdict():
+    kind = agent(lambda self, states: {"rewards": 3e38, "done": self.steps == 2})
+    outcome = (await play(MultiTurnAgentExecutor(kind), ScriptedEngine(lambda call: completion("x")))).outcome
+    assert (outcome.status, outcome.reason) == (Status.UNGRADED, "the rewards of 2 turns add up to 6e+38")
+
+
 async def test_engine_errors_are_not_the_agents():
     engine = ScriptedEngine(lambda call: EngineDead("vLLM engine 0 is dead"))
     with pytest.raises(EngineDead):
