@@ -22,8 +22,9 @@ from openrlhf.reward.errors import RewardError
 from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.clock import BusyClock
 from openrlhf.rollout.environments import Environments, LimitedEngine
-from openrlhf.rollout.errors import AgentError, AgentReturnError, EngineDead, GenerationError
+from openrlhf.rollout.errors import AgentError, EngineDead, GenerationError
 from openrlhf.rollout.failures import FailureLog
+from openrlhf.rollout.trajectory_check import check_trajectory
 from openrlhf.types import (
     Prompt,
     RewardOutcome,
@@ -180,26 +181,7 @@ class RolloutGenerator:
             engine,
             images=prompt.images or None,
         )
-        name = type(executor).__name__
-        if not isinstance(trajectory, Trajectory):
-            kind = type(trajectory).__name__
-            raise AgentReturnError(f"{name}.execute returned a {kind}; expected a Trajectory")
-        self._check_images(trajectory, name)
-        return trajectory
-
-    def _check_images(self, trajectory: Trajectory, name: str) -> None:
-        """Here a mismatch costs one sample; in the trainer it would end the run."""
-        vision = self._engine.image_tokens
-        if vision is None:
-            return
-        for number, segment in enumerate(trajectory.segments, start=1):
-            try:
-                vision.fold(segment.token_ids.tolist(), segment.images)
-            except ValueError as error:
-                raise AgentReturnError(
-                    f"{name}.execute returned a segment {number} whose tokens and images differ: {error}. Images are "
-                    "given as tokens.segment(images), and text that an environment shows must have no placeholder"
-                ) from error
+        return check_trajectory(trajectory, type(executor).__name__, self._max_length, self._engine.image_tokens)
 
     async def _score(
         self, prompt: Prompt, response: str, trajectory: Trajectory, sampling: SamplingParams
