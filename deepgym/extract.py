@@ -2,8 +2,11 @@
 
 Last fenced code block wins; without one the whole response is the code. Fences follow CommonMark 0.31, section 4.5
 (https://spec.commonmark.org/0.31.2/#fenced-code-blocks), read line by line in linear time, as responses are hostile
-and up to two million characters long (about a second per million: call it off the event loop). Three readings are ours:
+and up to two million characters long (up to a second: call it off the event loop). Five readings are ours:
 
+- a backtick fence with at most a language behind it also opens at the end of a line of other text, as in
+  `Answer: ```python` and `<answer>```python`, if that line holds no earlier backtick and something follows it;
+- a closing fence may have a tag, a special token or punctuation right behind it: "```</answer>", "```[EOS]", "```.";
 - HTML blocks do not hide a fence, because models like to put one right behind a line such as `<answer>`;
 - a fence indented inside a list item stays open until its closing fence, also when the code between them is not
   indented, as models often write it;
@@ -15,6 +18,8 @@ import re
 _SPECIAL_TOKEN = re.compile(r"<\|[^<>|\s]{1,64}\|>|<｜[^<>｜\n]{1,64}｜>|</s>|<eos>|<pad>|<end_of_turn>")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _FENCE = re.compile(r"(`{3,})([^`]*)\Z|(~{3,})(.*)\Z", re.DOTALL)
+_LATE_FENCE = re.compile(r"(?!>)[^`]*[^`\s]\s*(`{3,})[\w+-]*\s*\Z")
+_BEHIND_CLOSING = re.compile(r"[ \t]*</?[A-Za-z|｜]|[.,;:!)\]\[]")
 _LIST_MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|\Z)")
 _BUNDLE_HEADER = re.compile(r"=== (\S+) ===[ \t]*\Z")
 _BUNDLE_PATH = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.-]{1,100}(?:/[A-Za-z0-9_.-]{1,100}){0,7}\Z")
@@ -82,6 +87,7 @@ def _last_fenced_block(text: str) -> str | None:
         return None
     block: list[str] = []  # of the last fence seen
     found = False
+    before: tuple[list[str], bool] | None = None  # both as they were when a fence behind text opened this block
     lists: list[int] = []  # content columns of the list items that are open
     marker, fence_indent, item_column = "", 0, 0  # of the fence that is open; marker "" when none is
     for line in _LINE_END.split(text):
@@ -99,11 +105,19 @@ def _last_fenced_block(text: str) -> str | None:
         if body[0] in _LIST_STARTS:
             indent, body = _enter_list_items(indent, body, lists)
         item_column = lists[-1] if lists else 0
-        match = _FENCE.match(body) if indent - item_column <= 3 else None
+        if indent - item_column > 3:
+            continue
+        match = _FENCE.match(body)
+        late = _LATE_FENCE.match(body) if match is None and "```" in body else None
         if match is not None:
-            marker, fence_indent = match.group(1) or match.group(3), indent
+            marker, fence_indent, before = match.group(1) or match.group(3), indent, None
+        elif late is not None:
+            marker, fence_indent, before = late.group(1), item_column, (block, found)
+        if marker:
             block, found = [], True
-    if marker and block and not block[-1]:
+    if marker and before is not None and not any(map(str.strip, block)):
+        block, found = before  # backticks at the end of the last words open nothing
+    elif marker and block and not block[-1]:
         block.pop()  # the text's final line break opens no further, empty line
     return "".join(line + "\n" for line in block) if found else None
 
@@ -136,7 +150,8 @@ def _split_indent(line: str, column: int = 0) -> tuple[int, str]:
 def _closes(body: str, marker: str) -> bool:
     """True when a line (without its indent) is a closing fence for `marker`: same character, at least as long."""
     run = body.rstrip(" \t")
-    return len(run) >= len(marker) and not run.strip(marker[0])
+    behind = run.lstrip(marker[0])
+    return len(run) - len(behind) >= len(marker) and (not behind or _BEHIND_CLOSING.match(behind) is not None)
 
 
 def _remove_indent(line: str, columns: int) -> str:

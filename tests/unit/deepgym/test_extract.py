@@ -1,6 +1,7 @@
 """Code extraction against CommonMark's examples, a peer parser, and what chat models write."""
 
 import random
+import time
 
 import pytest
 from markdown_it import MarkdownIt
@@ -23,7 +24,7 @@ from deepgym.extract import MAX_BUNDLE_FILES, extract_code, split_bundle, strip_
         ("````\n```\nx\n```\n````", "```\nx\n```\n"),  # a shorter run does not close
         ("```\nx\n`````", "x\n"),  # a longer one does
         ("```\nx\n~~~\ny\n```", "x\n~~~\ny\n"),
-        ("```\nx\n``` y\n```", "x\n``` y\n"),  # nothing may follow a closing fence
+        ("```\nx\n``` y\n```", "x\n``` y\n"),  # no words may follow a closing fence
         ("```python\nx = 1\n", "x = 1\n"),  # unclosed: to the end
         ("text\n```python\nx = 1", "x = 1\n"),
         ("```\na\n```\n\n```py\n", ""),  # the last block is empty, and it is the last
@@ -42,6 +43,58 @@ from deepgym.extract import MAX_BUNDLE_FILES, extract_code, split_bundle, strip_
 )
 def test_the_last_fenced_block_else_the_whole_response(response, code):
     assert extract_code(response) == code
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "<answer>\n```python\nCODE\n```</answer>",
+        "<answer>```python\nCODE\n```</answer>",
+        "Answer: ```python\nCODE\n```",
+        "Answer:``` \nCODE\n```",
+        "Here is the code:```python\nCODE\n```\nDone.",
+        "1. Answer: ```python\n   CODE\n   ```",
+        "<think>\n```python\nx\n```</think>\n```python\nCODE\n```",
+        "```python\nCODE\n```.",
+        "```python\nCODE\n```[EOS]",
+        "```python\nCODE\n```</s>",
+        "```python\nCODE\n```<s>",
+        "```python\nCODE\n```[/INST]",
+        "```python\nCODE\n```<|im_end|>",
+        "```python\nCODE\n``` </answer>",
+        "```python\nCODE\n```<｜end▁of▁sentence｜>\nmore",
+        "\ufeff```python\nCODE\n```",
+        "\u200b```python\nCODE\n```",
+        "```python\nCODE\n```\nThat is all. ```\n",  # nothing follows
+    ],
+)
+def test_fences_as_models_write_them(response):
+    assert extract_code(response) == "CODE\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> Answer: ```python\nx\n",  # a quote
+        "Write `x` and ```\nx\n",  # an earlier backtick
+        "    s = ```\nx\n",  # indented code
+        "Answer: ```two words\nx\n",
+        "Answer: ~~~\nx\n",
+    ],
+)
+def test_a_line_of_text_that_opens_no_fence(text):
+    assert extract_code(text) == text
+
+
+@pytest.mark.parametrize(
+    "unit", ["a ", "a```", "a```b c", "`` ", "\n", "\na", "\na```x `", "\n- a", "<a```\n", "   \t", "```\n"]
+)
+@pytest.mark.parametrize("opening", ["", "a```\n"])
+def test_two_million_characters_take_linear_time(unit, opening):
+    text = (opening + unit * 2_000_000)[:2_000_000]
+    start = time.process_time()
+    extract_code(text)
+    assert time.process_time() - start < 5  # a bound for a busy machine; quadratic time would take hours
 
 
 @pytest.mark.parametrize(
