@@ -1,8 +1,11 @@
 """deepgym serve"""
 
+import contextlib
 import ipaddress
 import logging
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +19,9 @@ KEY_VARIABLE = "DEEPGYM_API_KEY"
 # Longer than any client keeps an idle connection (aiohttp 15 s, httpx 5 s, nginx 60 s). With uvicorn's own 5 s a pooled
 # connection can end just when a request is on its way, and a client may not send a POST again by itself.
 KEEP_ALIVE_S = 75
+MAX_PORT = 65535
+
+logger = logging.getLogger(__name__)
 
 
 def serve(
@@ -50,6 +56,8 @@ def serve(
         from deepgym.api.app import create_app
     except ModuleNotFoundError as error:
         raise UsageError(f"serving needs {error.name}: pip install 'openrlhf[deepgym]'") from error
+    if not 0 <= port <= MAX_PORT:
+        raise UsageError(f"--port {port}: ports go from 0, for any free one, to {MAX_PORT}")
     key = _api_key(api_key_file, host, no_api_key)
     names = environments or list_environments(where.folder)
     loaded = [where.environment(name) for name in names]
@@ -62,16 +70,39 @@ def serve(
             )
         except ValueError as error:
             raise UsageError(str(error)) from error
-        uvicorn.run(
+        config = uvicorn.Config(
             app,
-            host=host,
-            port=port,
             log_config=None,  # one form of log lines, ours
             access_log=False,  # /metrics counts requests
             timeout_graceful_shutdown=5,
             timeout_keep_alive=KEEP_ALIVE_S,
         )
+        # Not uvicorn's own binding: it cuts a port to 16 bits, and answers a taken one with log lines and exit code 3.
+        with _listening(host, port) as sockets, contextlib.suppress(KeyboardInterrupt):
+            shown = f"[{host}]" if ":" in host else host
+            logger.info("Uvicorn running on http://%s:%d (Press CTRL+C to quit)", shown, sockets[0].getsockname()[1])
+            uvicorn.Server(config).run(sockets=sockets)
     return 0
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Sockets that listen at every address of `host`, all at the same port. UsageError if that cannot be."""
+    with contextlib.ExitStack() as opened:
+        sockets: list[socket.socket] = []
+        try:
+            found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            for family, kind, protocol, _, address in dict.fromkeys(found):
+                sockets.append(opened.enter_context(socket.socket(family, kind, protocol)))
+                sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:  # IPv4 has a socket of its own
+                    sockets[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                # Of port 0, the pick of the first address is taken for the others too.
+                sockets[-1].bind((address[0], sockets[0].getsockname()[1] or port, *address[2:]))
+                sockets[-1].listen()
+        except (OSError, UnicodeError) as error:  # UnicodeError: no name of a host
+            raise UsageError(f"--host {host} --port {port}: cannot listen there: {error}") from error
+        yield sockets
 
 
 def _api_key(path: Path | None, host: str, none_wanted: bool) -> str | None:

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import socket
 
 import pytest
 
@@ -140,6 +141,8 @@ def test_no_verdict_is_neither_passed_nor_failed(capsys, made, add, tmp_path):
         (["serve", "nothing", "--infra_failure_score", "nan"], "no environment 'nothing'"),
         (["serve", "--infra_failure_score", "nan", "--host", "0.0.0.0"], "give --api_key_file or set DEEPGYM_API_KEY"),
         (["serve", "--infra_failure_score", "nan", "--api_key_file", "/no/key"], "/no/key cannot be read"),
+        (["serve", "coin_change", "--infra_failure_score", "nan", "--port", "99999"], "--port 99999: ports go from 0"),
+        (["serve", "coin_change", "--infra_failure_score", "nan", "--port", "-1"], "--port -1: ports go from 0"),
         (["serve", "coin_change", "coin_change", "--infra_failure_score", "nan"], "each once"),
         (["serve", "coin_change", "--infra_failure_score", "nan", "--max_parallel", "0"], "max_parallel is 0"),
     ],
@@ -170,11 +173,15 @@ def test_serve_needs_the_operators_choice(capsys):
 
 @pytest.fixture
 def served(monkeypatch, made):
-    """The arguments of uvicorn.run, which is not called."""
+    """The configuration and the addresses of each uvicorn server, which is not run."""
     import uvicorn
 
     calls = []
-    monkeypatch.setattr(uvicorn, "run", lambda app, **options: calls.append((app, options)))
+
+    def run(server, sockets):
+        calls.append((server.config, [listening.getsockname()[:2] for listening in sockets]))
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
     monkeypatch.delenv(serve.KEY_VARIABLE, raising=False)
     return calls
 
@@ -183,31 +190,53 @@ def gated(app) -> bool:
     return any(each.cls.__name__ == "ApiKeyGate" for each in app.user_middleware)
 
 
-def test_serve_on_this_machine(served):
+def test_serve_on_this_machine(served, caplog):
+    caplog.set_level("INFO")
     assert main(["serve", "coin_change", "--infra_failure_score", "zero", "--port", "0"]) == 0
-    ((app, options),) = served
-    assert (options["host"], options["port"]) == ("127.0.0.1", 0)
-    assert options["timeout_keep_alive"] > 60  # nginx's pool keeps a connection for so many seconds
-    assert not gated(app)
-    assert "/reward/score" in app.openapi()["paths"]
+    ((config, ((host, port),)),) = served
+    assert host == "127.0.0.1"
+    assert f"Uvicorn running on http://127.0.0.1:{port} " in caplog.text
+    assert config.timeout_keep_alive > 60  # nginx's pool keeps a connection for so many seconds
+    assert not gated(config.app)
+    assert "/reward/score" in config.app.openapi()["paths"]
+
+
+def test_serve_listens_at_every_address_of_a_name_at_one_port(served, monkeypatch):
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{n}", 0)) for n in (1, 2, 2)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    assert main(["serve", "coin_change", "--infra_failure_score", "zero", "--host", "localhost", "--port", "0"]) == 0
+    ((_, ((one, port), (other, same))),) = served
+    assert (one, other) == ("127.0.0.1", "127.0.0.2")
+    assert port == same
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no.such.host.invalid", "a" * 100])
+def test_serve_where_it_cannot_listen_is_one_line(served, capsys, host):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = ["--host", host, "--port", str(taken.getsockname()[1]), "--no_api_key"]
+        assert main(["serve", "coin_change", "--infra_failure_score", "nan", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: --host {host} --port ")
+    assert error.count("\n") == 1
+    assert not served
 
 
 @pytest.mark.parametrize("source", ["file", "environment"])
 def test_serve_to_others_with_a_key(served, monkeypatch, tmp_path, source):
-    words = ["serve", "--infra_failure_score", "nan", "--host", "::"]
+    words = ["serve", "--infra_failure_score", "nan", "--host", "0.0.0.0", "--port", "0"]
     if source == "file":
         (tmp_path / "key").write_text("secret\n")
         words += ["--api_key_file", str(tmp_path / "key")]
     else:
         monkeypatch.setenv(serve.KEY_VARIABLE, "secret")
     assert main(words) == 0
-    ((app, _),) = served
-    assert gated(app)
+    ((config, _),) = served
+    assert gated(config.app)
 
 
 def test_serve_to_everybody_if_told_so(served):
-    assert main(["serve", "--infra_failure_score", "nan", "--host", "0.0.0.0", "--no_api_key"]) == 0
-    assert not gated(served[0][0])
+    assert main(["serve", "--infra_failure_score", "nan", "--host", "0.0.0.0", "--port", "0", "--no_api_key"]) == 0
+    assert not gated(served[0][0].app)
 
 
 def test_the_help_quotes_the_words_that_do_without_walls(capsys):
