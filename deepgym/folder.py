@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from deepgym.cases import faults_of
 from deepgym.exceptions import VERIFIER_FAULTS, EnvironmentDefinitionError
 from deepgym.models import AnswerForm, Case, Difficulty, Environment, Kind, Language, Verifier
 from deepgym.sandbox.base import Limits, check_relative_path
@@ -49,8 +50,12 @@ class EnvironmentFolder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.name = self.path.resolve().name
-        if not (self.path / MANIFEST).is_file():
+        try:
+            self.name = self.path.resolve().name
+            found = (self.path / MANIFEST).is_file()
+        except (OSError, RuntimeError) as exc:  # a loop of links, a name too long, a folder closed to this user
+            raise EnvironmentDefinitionError(f"{self.path}: cannot be read: {exc}") from exc
+        if not found:
             raise EnvironmentDefinitionError(f"{self.path}: not an environment folder, it has no {MANIFEST}")
         if not NAME.match(self.name):
             raise EnvironmentDefinitionError(f"{self.path}: a folder name is lower case letters, digits and '_'")
@@ -64,7 +69,7 @@ class EnvironmentFolder:
             return Environment(
                 name=self.name,
                 title=manifest.title,
-                task=render_task(self._read("task.md"), manifest.kind, manifest.entry, manifest.answer, examples),
+                task=self._task(manifest, examples),
                 kind=manifest.kind,
                 language=manifest.language,
                 entry=manifest.entry,
@@ -110,11 +115,21 @@ class EnvironmentFolder:
         return Verifier(cases=members["cases"], judge=members["judge"], examples=members["examples"])
 
     def _examples(self, verifier: Verifier) -> tuple[Case, ...]:
+        path = self.path / "verifier.py"
         try:
-            return tuple(verifier.examples())
+            examples = tuple(verifier.examples())
         except VERIFIER_FAULTS as exc:
-            fault = f"{type(exc).__name__}: {exc}"
-            raise EnvironmentDefinitionError(f"{self.path / 'verifier.py'}: examples(): {fault}") from exc
+            raise EnvironmentDefinitionError(f"{path}: examples(): {type(exc).__name__}: {exc}") from exc
+        if faults := faults_of(examples):
+            raise EnvironmentDefinitionError(f"{path}: examples(): {faults}")
+        return examples
+
+    def _task(self, manifest: Manifest, examples: tuple[Case, ...]) -> str:
+        text = self._read("task.md")
+        try:
+            return render_task(text, manifest.kind, manifest.entry, manifest.answer, examples)
+        except (ValueError, TypeError) as exc:  # what is expected is no JSON data
+            raise EnvironmentDefinitionError(f"{self.path / 'verifier.py'}: examples(): {exc}") from exc
 
     def _files(self) -> dict[str, bytes]:
         root = self.path / "files"

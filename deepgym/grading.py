@@ -14,6 +14,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from deepgym.cases import faults_of
 from deepgym.exceptions import VERIFIER_FAULTS, InvalidScoreError, SandboxError, VerifierError
 from deepgym.extract import split_bundle
 from deepgym.models import Case, CaseOutcome, Environment, ErrorType, RunResult
@@ -116,6 +117,8 @@ def no_verdict(error_type: ErrorType, message: str) -> RunResult:
 
 def _checked_cases(env: Environment, cases: tuple[Case, ...], hidden: bool) -> tuple[Case, ...]:
     """The cases if they fit the environment; VerifierError saying what does not."""
+    if faults := faults_of(cases):
+        raise VerifierError(f"{env.name}: verifier.{'cases' if hidden else 'examples'}: {faults}")
     problems = []
     names = [case.name for case in cases]
     if len(set(names)) < len(names):
@@ -156,7 +159,7 @@ def _answer_files(env: Environment, answer: str) -> dict[str, bytes]:
 
 
 def _encode(text: str) -> bytes:
-    """UTF-8; a lone surrogate becomes bytes that no interpreter accepts, which is the answer's own error."""
+    """UTF-8; a lone surrogate becomes bytes that are none: Python refuses such a file, a shell reads it as it is."""
     return text.encode("utf-8", errors="surrogatepass")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
-from deepgym.sandbox.base import Limits, StepOutcome
+from deepgym.sandbox.base import Limits, StepOutcome, check_relative_path
 
 __all__ = [
     "BatchResult",
@@ -115,6 +115,13 @@ class Environment:
             raise ValueError(f"{self.name}: group weights must be >= 0 and sum to 1, got {dict(self.groups)}")
         if self.kind == "function" and self.language != "python":
             raise ValueError(f"{self.name}: function tasks are Python only, got language {self.language!r}")
+        if self.kind != "function":
+            try:
+                check_relative_path(self.entry)
+            except ValueError as error:
+                raise ValueError(f"{self.name}: entry: {error}") from None
+        elif not self.entry.isidentifier():
+            raise ValueError(f"{self.name}: entry {self.entry!r} cannot be a function's name")
 
     def with_seed(self, seed: int) -> "Environment":
         """The same task with other hidden cases."""

@@ -53,15 +53,24 @@ def _folders(extra: Sequence[str | Path]) -> dict[str, Path]:
     """Environment name -> folder. Raises EnvironmentDefinitionError for a name that two folders claim."""
     found: dict[str, Path] = {}
     for parent in (BUILTIN_FOLDER, *map(Path, extra)):
-        if not parent.is_dir():
-            raise EnvironmentDefinitionError(f"{parent}: no such folder of environments")
-        single = (parent / MANIFEST).is_file()
-        for path in [parent] if single else sorted(entry.parent for entry in parent.glob(f"*/{MANIFEST}")):
+        for path in _environments_in(parent):
             name = path.resolve().name
             if name in found and found[name].resolve() != path.resolve():
                 raise EnvironmentDefinitionError(f"two environments are called {name!r}: {found[name]} and {path}")
             found[name] = path
     return found
+
+
+def _environments_in(parent: Path) -> list[Path]:
+    try:
+        if not parent.is_dir():
+            raise EnvironmentDefinitionError(f"{parent}: no such folder of environments")
+        if (parent / MANIFEST).is_file():
+            return [parent]
+        # A manifest that is no file, such as a link to itself, is left for whoever asks for that environment.
+        return sorted(entry.parent for entry in parent.glob(f"*/{MANIFEST}"))
+    except (OSError, RuntimeError) as exc:  # a name too long, a folder closed to this user, a loop of links
+        raise EnvironmentDefinitionError(f"{parent}: cannot be read: {exc}") from exc
 
 
 @cache

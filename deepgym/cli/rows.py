@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -28,13 +29,12 @@ def rows(
     if count < 1:
         raise UsageError(f"--count {count}: at least 1 row has to be written")
     env = load_environment(environment, folders=folder)
-    text = (json.dumps({"prompt": env.task, "datasource": env.name}, ensure_ascii=False) + "\n") * count
-    if output is None:
-        sys.stdout.write(text)
-        return 0
+    row = json.dumps({"prompt": env.task, "datasource": env.name}, ensure_ascii=False) + "\n"
     try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with nullcontext(sys.stdout) if output is None else output.open("x", encoding="utf-8") as file:
+            for _ in range(count):
+                file.write(row)
+            file.flush()
     except OSError as error:
-        raise UsageError(f"the rows cannot be written to {output}: {error.strerror}") from error
+        raise UsageError(f"the rows cannot be written to {output or 'stdout'}: {error.strerror}") from error
     return 0

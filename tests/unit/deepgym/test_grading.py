@@ -196,6 +196,14 @@ def test_a_lone_surrogate_becomes_bytes():
         ([*CASES, Case("x", group="small", stdin=b"1")], "args and kwargs only"),
         ([*CASES, Case("x", group="small", hidden=False)], "hidden"),
         ([], "groups"),
+        ([1, 2], "verifier.cases: a case is of type int, not Case"),
+        ([*CASES, Case("x", group="small", args=({1},))], "verifier.cases: case 'x': Object of type set is not JSON"),
+        ([*CASES, Case("x", group="small", args=5)], "case 'x': args, argv and collect are tuples"),
+        ([*CASES, Case("x", group="small", kwargs=[1])], "case 'x': "),
+        ([*CASES, Case("x", group="small", files={"../y": b""})], "case 'x': '../y' is not a plain relative path"),
+        ([*CASES, Case("x", group="small", stdin="1")], "case 'x': stdin and what files hold are bytes"),
+        ([*CASES, Case("x", group="small", argv=(1,))], "case 'x': argv holds text only"),
+        ([*CASES, Case([], group="small")], "name and group are text"),
         (None, "TypeError"),
     ],
 )
@@ -211,6 +219,12 @@ def test_the_seed_makes_the_cases():
     )
     assert grading.hidden_cases(env) == grading.hidden_cases(env)
     assert grading.hidden_cases(env) != grading.hidden_cases(env.with_seed(1))
+
+
+@pytest.mark.parametrize(("kind", "entry"), [("function", ""), ("function", "f()"), ("program", "../x.py")])
+def test_an_entry_that_cannot_be_run_is_no_environment(kind, entry):
+    with pytest.raises(ValueError, match="echo: entry"):
+        environment(kind=kind, entry=entry)
 
 
 def test_weights_have_to_sum_to_one():

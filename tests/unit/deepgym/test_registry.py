@@ -62,6 +62,11 @@ def test_one_name_is_one_environment(tmp_path, folder):
         ("env.toml", "cpu_seconds = 2.0", "memory_bytes = 2.56e8", "memory_bytes is 256000000.0; it must be a whole"),
         ("env.toml", "small = 0.4", "small = 0.5", "sum to 1"),
         ("env.toml", 'language = "python"', 'language = "shell"', "Python only"),
+        ("env.toml", 'entry = "total"', 'entry = "a.b"', "env.toml: mine: entry 'a.b' cannot be a function's name"),
+        ("env.toml", 'entry = "total"', 'entry = ""', "entry '' cannot be a function's name"),
+        ("verifier.py", "args=(numbers,)", "args=(set(numbers),)", "verifier.py: examples..: case 'example 1': .* set"),
+        ("verifier.py", "total(numbers), args", "{1}, args", "verifier.py: examples..: Object of type set"),
+        ("verifier.py", '[case("example 1"', '[5, case("example 1"', "examples..: a case is of type int, not Case"),
         ("verifier.py", "def judge(", "def jugde(", "defines no function judge"),
         ("verifier.py", "import random", "import randomness", "ModuleNotFoundError"),
         ("verifier.py", "import random", "raise SystemExit(0)", "verifier.py: SystemExit: 0"),
@@ -76,6 +81,25 @@ def test_a_wrong_folder_names_the_file_and_the_field(folder, file, old, new, com
     path.write_text(text.replace(old, new))
     with pytest.raises(EnvironmentDefinitionError, match=complaint):
         load_environment(folder)
+
+
+@pytest.mark.parametrize("entry", ["../x.py", "", "/x.py"])
+def test_a_program_stays_in_its_folder(tmp_path, entry):
+    folder = create_environment(tmp_path, "mine", "program")
+    path = folder / "env.toml"
+    path.write_text(path.read_text().replace("solution.py", entry))
+    with pytest.raises(EnvironmentDefinitionError, match=f"env.toml: mine: entry: '{entry}' is not a plain relative path"):
+        load_environment(folder)
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path):
+    loop, too_long = tmp_path / "loop", tmp_path / ("a" * 300)
+    loop.symlink_to(loop)
+    for path in (loop, too_long):
+        with pytest.raises(EnvironmentDefinitionError, match=f"{path.name}: cannot be read"):
+            EnvironmentFolder(path)
+        with pytest.raises(EnvironmentDefinitionError, match=f"{path.name}: (no such folder|cannot be read)"):
+            list_environments([path])
 
 
 def test_missing_files_are_named(folder):

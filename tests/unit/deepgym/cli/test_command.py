@@ -82,6 +82,21 @@ def test_rows_are_a_dataset_of_the_task(capsys, add, tmp_path):
     assert main(["rows", str(add), "--count", "0"]) == 2
 
 
+def test_rows_are_written_one_by_one(monkeypatch, capsys):
+    class Pipe(io.StringIO):
+        """One whose reader leaves after three rows."""
+
+        def write(self, text):
+            if self.getvalue().count("\n") == 3:
+                raise BrokenPipeError(32, "Broken pipe")
+            return super().write(text)
+
+    monkeypatch.setattr("sys.stdout", pipe := Pipe())
+    assert main(["rows", "coin_change", "--count", "1000000000000"]) == 2
+    assert pipe.getvalue().count("\n") == 3
+    assert capsys.readouterr().err == "error: the rows cannot be written to stdout: Broken pipe\n"
+
+
 def test_run_prints_the_verdict_case_by_case(capsys, made, add, tmp_path):
     (tmp_path / "answer.md").write_text("Here:\n```python\ncode\n```\n")
     assert main(["run", str(add), str(tmp_path / "answer.md")]) == 0
