@@ -34,11 +34,14 @@ class Message(BaseModel):
 
     @property
     def text(self) -> str:
-        """The content with its text parts joined. ValueError for parts that are no text."""
+        """The content with its text parts joined. ValueError for parts that are, or hold, no text."""
         if isinstance(self.content, list):
             if strange := {str(part.get("type")) for part in self.content if part.get("type") != "text"}:
                 raise ValueError(f"content parts of type {', '.join(sorted(strange))} are not supported, only text")
-            return "".join(str(part.get("text", "")) for part in self.content)
+            texts = [part.get("text") for part in self.content]
+            if not all(isinstance(text, str) for text in texts):
+                raise ValueError("the text of a content part has to be a string")
+            return "".join(map(str, texts))
         return self.content or ""
 
     def for_template(self, parts: bool = False) -> dict[str, Any]:

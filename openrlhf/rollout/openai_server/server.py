@@ -30,6 +30,7 @@ from openrlhf.types import Completion, SamplingParams
 
 HOST = "127.0.0.1"
 MAX_BODY = 64 * 2**20  # bytes
+_CODES = {404: "unknown_url", 405: "method_not_allowed", 413: "request_too_large"}
 
 
 class AgentServer:
@@ -230,15 +231,23 @@ async def _json(request: web.Request) -> Any:
         return await request.json()
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"the body is no JSON: {error}") from error
+    except LookupError as error:  # the charset of the content type
+        raise ValueError(f"the body cannot be decoded: {error}") from error
+    except web.RequestPayloadError as error:  # not in the content encoding that its header names
+        raise ValueError(f"the body cannot be read: {' '.join(str(error).split())}") from error
 
 
 @web.middleware
 async def _json_errors(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Errors in OpenAI's form: the caller's with status 400 or 404, the engine's with 503."""
+    """Errors in OpenAI's form: the caller's with status 400, 404, 405 or 413, the engine's with 503."""
     try:
         return await handler(request)
-    except web.HTTPException:
-        raise
+    except web.HTTPException as error:  # what aiohttp refuses by itself
+        # Without the address: where a session's stands in an error, it is taken for a refusal of the session.
+        refusal = _error(error.status, error.reason, _CODES.get(error.status, "invalid_request_error"))
+        if "Allow" in error.headers:
+            refusal.headers["Allow"] = error.headers["Allow"]
+        return refusal
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -7,9 +7,9 @@ and so is one that it does not know. Null, and a value that asks for nothing, pa
 import json
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from openrlhf.rollout.openai_server.messages import Message, ToolCall
 from openrlhf.types import Completion
@@ -106,6 +106,17 @@ class ResponseFormat(BaseModel):
         return {"json_object": True} if self.type == "json_object" else None
 
 
+def _checked_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    function = tool.get("function", {})
+    if not isinstance(function, dict) or not isinstance(function.get("parameters") or {}, dict):
+        raise ValueError("the function of a tool, and its parameters, have to be objects")
+    return tool
+
+
+# A dict, not a model of its own: templates print tools as they came.
+Tool = Annotated[dict[str, Any], AfterValidator(_checked_tool)]
+
+
 class ChatRequest(BaseModel):
     """A request to /v1/chat/completions. `session_id` is our own field (`extra_body` of the client)."""
 
@@ -123,7 +134,7 @@ class ChatRequest(BaseModel):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     logprobs: bool | None = False
-    tools: list[dict[str, Any]] | None = None
+    tools: list[Tool] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
     response_format: ResponseFormat | None = None
     min_tokens: int | None = Field(None, ge=0)  # this and the next two are vLLM's own
@@ -173,7 +184,7 @@ class TokenizeRequest(BaseModel):
     model_config = ConfigDict(extra="ignore")
     messages: list[Message] | None = None
     prompt: str | None = None
-    tools: list[dict[str, Any]] | None = None
+    tools: list[Tool] | None = None
     add_generation_prompt: bool = True
 
     @model_validator(mode="after")

@@ -204,6 +204,8 @@ async def test_what_is_not_offered_is_refused_by_name(talk, options, message):
         ([{"role": "king", "content": "hi"}], "messages.0.role"),
         ([{"role": "tool", "content": "3"}], "the chat template refused the messages: a tool speaks first"),
         ([{"role": "user", "content": [{"type": "image_url"}]}], "image_url are not supported, only text"),
+        ([{"role": "user", "content": [{"type": "text", "text": None}]}], "content part has to be a string"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "content part has to be a string"),
     ],
 )
 async def test_bad_messages_are_refused(talk, messages, message):
@@ -257,6 +259,41 @@ async def test_the_other_endpoints(talk):
             )
         async with http.post(f"{t.server.address}/v1/chat/completions", data=b"{") as response:
             assert response.status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b"{", {}),
+        (b"[" * 100_000, {}),
+        (b"{}", {"Content-Type": "application/json; charset=bogus"}),
+        (b"no gzip", {"Content-Encoding": "gzip"}),
+    ],
+)
+async def test_a_body_that_cannot_be_read_is_the_callers_fault(talk, body, headers):
+    async with talk(lambda call: completion("hi")) as t, aiohttp.ClientSession() as http:
+        url = f"{t.server.address}/v1/chat/completions"
+        async with http.post(url, data=body, headers=headers, skip_auto_headers=["Content-Type"]) as response:
+            assert response.status == 400
+            assert (await response.json())["error"]["code"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("POST", "/v1/completions", 404, "unknown_url"),
+        ("POST", "/sessions/s/v1/completions", 404, "unknown_url"),
+        ("GET", "/v1/chat/completions", 405, "method_not_allowed"),
+    ],
+)
+async def test_an_address_that_is_not_there_is_an_error_in_openais_form(talk, method, path, status, code):
+    async with talk(lambda call: completion("hi")) as t, aiohttp.ClientSession() as http:
+        async with http.request(method, t.server.address + path) as response:
+            assert response.status == status
+            error = (await response.json())["error"]
+            assert response.headers.get("Allow") == ("POST" if status == 405 else None)
+    assert (error["type"], error["code"]) == ("invalid_request_error", code)
+    assert "/sessions/" not in error["message"]
 
 
 async def test_a_finished_samples_address_serves_nobody(talk):

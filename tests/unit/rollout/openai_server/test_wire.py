@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from openrlhf.rollout.openai_server.wire import ChatRequest
+from openrlhf.rollout.openai_server.wire import ChatRequest, TokenizeRequest
 
 HELLO = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "add"}}
@@ -58,6 +58,17 @@ def test_an_answer_is_bound_in_one_way_only():
     for more in ({"response_format": {"type": "json_object"}}, {"tools": [TOOL], "tool_choice": "required"}):
         with pytest.raises(ValidationError, match="cannot be a tool call and have a response_format or structured_out"):
             ask(structured_outputs={"choice": ["a"]}, **more)
+
+
+@pytest.mark.parametrize(
+    "tool", [{"function": None}, {"function": "x"}, {"function": [TOOL]}, {"function": {"name": "x", "parameters": [1]}}]
+)
+@pytest.mark.parametrize("choice", [None, "required", {"function": {"name": "x"}}])
+def test_a_tools_function_and_its_parameters_are_objects(tool, choice):
+    with pytest.raises(ValidationError, match="the function of a tool, and its parameters, have to be objects"):
+        ask(tools=[tool], tool_choice=choice)
+    with pytest.raises(ValidationError, match="have to be objects"):
+        TokenizeRequest.model_validate({"prompt": "x", "tools": [tool]})
 
 
 def test_an_empty_stop_is_none():
