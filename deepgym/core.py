@@ -55,8 +55,8 @@ class DeepGym:
         hidden: Sequence[Path] = (),
     ) -> None:
         slots = max_parallel if max_parallel is not None else len(os.sched_getaffinity(0))
-        if slots < 1:
-            raise ValueError(f"max_parallel is {max_parallel!r}; it must be at least 1")
+        if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1:
+            raise ValueError(f"max_parallel is {max_parallel!r}; it must be a whole number of at least 1")
         self.max_parallel = slots
         if sandbox is None:
             from deepgym.sandbox.auto import make_sandbox  # brings the backends, which `import deepgym` does without

@@ -195,8 +195,9 @@ def test_a_blocking_call_from_its_own_loop_is_refused(dg, env):
 
 
 def test_bad_arguments(sandbox):
-    with pytest.raises(ValueError, match="at least 1"):
-        DeepGym(sandbox=sandbox, max_parallel=0)
+    for wrong in (0, 1.5, True, "2"):
+        with pytest.raises(ValueError, match=f"{wrong!r}; it must be a whole number of at least 1"):
+            DeepGym(sandbox=sandbox, max_parallel=wrong)
     with pytest.raises(ValueError, match="nonsense"):
         DeepGym(mode="nonsense")
 
