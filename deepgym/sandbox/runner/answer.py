@@ -115,8 +115,10 @@ def _describe(failure: BaseException, setup: Setup) -> str:
 
 
 def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
         try:
-            stream.flush()
-        except Exception:  # the answer replaced, closed or broke it; its output is its own loss
+            getattr(sys, name).flush()
+        except BaseException:
+            # The answer deleted, closed or replaced it, by an object whose flush may even exit. What it printed is its
+            # own loss; what it returned is already encoded, and gets the verdict that it deserves.
             continue

@@ -109,6 +109,8 @@ def huge():
             ("def f(: pass", "error"),
             ("raise SystemExit(0)", "exited"),
             ("def f(): raise MemoryError", "memory"),
+            ("import sys\ndel sys.stdout\ndef f(): ...", "ok"),  # it lost its output, and did not leave
+            ("import sys\nclass S:\n def flush(self): sys.exit()\nsys.stdout = S()\ndef f(): ...", "ok"),
         ],
     )
     async def test_how_an_answer_may_leave(self, sandbox, source, expected):
