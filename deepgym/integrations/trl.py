@@ -7,7 +7,7 @@ reward function's part of the reward.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from deepgym.extract import extract_code
@@ -39,10 +39,17 @@ def create_trl_reward(env: Environment, dg: BatchGym) -> Callable[..., list[floa
 
 
 def response_text(completion: Completion) -> str:
-    """The text of a completion; of a chat, the last message of the assistant."""
+    """The text of a completion; of a chat, the last message of the assistant.
+
+    TypeError for what is neither: a score of 0 would hide that the trainer gave no answer.
+    """
     if isinstance(completion, str):
         return completion
+    if not isinstance(completion, Sequence):
+        raise TypeError(f"a completion is {completion!r}; it must be a text or a list of chat messages")
     for message in reversed(completion):
+        if not isinstance(message, Mapping) or "role" not in message:
+            raise TypeError(f"a completion's message is {message!r}; it must be a dict with role and content")
         if message["role"] == "assistant":
             return _text(message.get("content"))
     return ""
@@ -52,5 +59,5 @@ def _text(content: Any) -> str:
     """Content is a text, or parts of which some are text; a message that only calls a tool has none."""
     if isinstance(content, str):
         return content
-    parts = [part for part in content or () if isinstance(part, dict) and part.get("type") == "text"]
-    return "".join(part["text"] for part in parts)
+    parts = [part.get("text") for part in content or () if isinstance(part, dict) and part.get("type") == "text"]
+    return "".join(text for text in parts if isinstance(text, str))

@@ -1,3 +1,5 @@
+import pytest
+
 from deepgym.integrations.trl import create_trl_reward, response_text
 from deepgym.models import BatchResult, ErrorType
 from tests.deepgym_fakes import environment, no_verdict, verdict
@@ -43,3 +45,12 @@ def test_the_assistants_last_message_is_the_response():
     assert response_text(chat[:2]) == "first"
     assert response_text([]) == ""
     assert response_text([{"role": "assistant", "content": None}]) == ""
+    assert response_text([{"role": "assistant", "content": [{"type": "text", "text": None}]}]) == ""
+
+
+@pytest.mark.parametrize("completion", [None, 5, [{"content": "x"}], [{"from": "gpt", "value": "x"}], ["x"], b"x"])
+def test_what_is_no_completion_is_an_error_and_no_score(completion):
+    gym = Batches(verdict(0.0))
+    with pytest.raises(TypeError, match=r"a completion.* must be"):
+        create_trl_reward(environment(), gym)(completions=[completion])
+    assert gym.answers == []
