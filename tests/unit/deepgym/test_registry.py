@@ -88,7 +88,9 @@ def test_a_program_stays_in_its_folder(tmp_path, entry):
     folder = create_environment(tmp_path, "mine", "program")
     path = folder / "env.toml"
     path.write_text(path.read_text().replace("solution.py", entry))
-    with pytest.raises(EnvironmentDefinitionError, match=f"env.toml: mine: entry: '{entry}' is not a plain relative path"):
+    with pytest.raises(
+        EnvironmentDefinitionError, match=f"env.toml: mine: entry: '{entry}' is not a plain relative path"
+    ):
         load_environment(folder)
 
 

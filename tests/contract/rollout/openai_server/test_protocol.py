@@ -287,11 +287,14 @@ async def test_a_body_that_cannot_be_read_is_the_callers_fault(talk, body, heade
     ],
 )
 async def test_an_address_that_is_not_there_is_an_error_in_openais_form(talk, method, path, status, code):
-    async with talk(lambda call: completion("hi")) as t, aiohttp.ClientSession() as http:
-        async with http.request(method, t.server.address + path) as response:
-            assert response.status == status
-            error = (await response.json())["error"]
-            assert response.headers.get("Allow") == ("POST" if status == 405 else None)
+    async with (
+        talk(lambda call: completion("hi")) as t,
+        aiohttp.ClientSession() as http,
+        http.request(method, t.server.address + path) as response,
+    ):
+        assert response.status == status
+        error = (await response.json())["error"]
+        assert response.headers.get("Allow") == ("POST" if status == 405 else None)
     assert (error["type"], error["code"]) == ("invalid_request_error", code)
     assert "/sessions/" not in error["message"]
 

@@ -61,7 +61,8 @@ def test_an_answer_is_bound_in_one_way_only():
 
 
 @pytest.mark.parametrize(
-    "tool", [{"function": None}, {"function": "x"}, {"function": [TOOL]}, {"function": {"name": "x", "parameters": [1]}}]
+    "tool",
+    [{"function": None}, {"function": "x"}, {"function": [TOOL]}, {"function": {"name": "x", "parameters": [1]}}],
 )
 @pytest.mark.parametrize("choice", [None, "required", {"function": {"name": "x"}}])
 def test_a_tools_function_and_its_parameters_are_objects(tool, choice):
