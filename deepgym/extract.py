@@ -19,6 +19,7 @@ _SPECIAL_TOKEN = re.compile(r"<\|[^<>|\s]{1,64}\|>|<｜[^<>｜\n]{1,64}｜>|</s>
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _FENCE = re.compile(r"(`{3,})([^`]*)\Z|(~{3,})(.*)\Z", re.DOTALL)
 _LATE_FENCE = re.compile(r"(?!>)[^`]*[^`\s]\s*(`{3,})[\w+-]*\s*\Z")
+_NAMED_FENCE = re.compile(r"(`{3,})[ \t]*\w[^`]*\Z")
 _BEHIND_CLOSING = re.compile(r"[ \t]*</?[A-Za-z|｜]|[.,;:!)\]\[]")
 _LIST_MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|\Z)")
 _BUNDLE_HEADER = re.compile(r"=== (\S+) ===[ \t]*\Z")
@@ -93,7 +94,11 @@ def _last_fenced_block(text: str) -> str | None:
     for line in _LINE_END.split(text):
         indent, body = _split_indent(line)
         if marker:
-            if body[:3] == marker[:3] and indent - item_column <= 3 and _closes(body, marker):
+            named = _NAMED_FENCE.match(body) if before is not None else None
+            if named is not None and not any(map(str.strip, block)):
+                # The backticks of "wrap it in ```" right before a block: this line is what opens it.
+                marker, fence_indent, before, block = named.group(1), indent, None, []
+            elif body[:3] == marker[:3] and indent - item_column <= 3 and _closes(body, marker):
                 marker = ""
             else:
                 block.append(_remove_indent(line, fence_indent) if fence_indent else line)

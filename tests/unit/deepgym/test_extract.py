@@ -50,6 +50,7 @@ def test_the_last_fenced_block_else_the_whole_response(response, code):
     [
         "<answer>\n```python\nCODE\n```</answer>",
         "<answer>```python\nCODE\n```</answer>",
+        "I wrap it in ```\n\n```python\nCODE\n```",
         "Answer: ```python\nCODE\n```",
         "Answer:``` \nCODE\n```",
         "Here is the code:```python\nCODE\n```\nDone.",
