@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from openrlhf.env.errors import EnvError
@@ -24,7 +25,11 @@ def read_label(text: str) -> Mapping[str, Any]:
 def gold_of(label: Mapping[str, Any]) -> str:
     """The right answer as text: `gold_ans`, else `answer`; "" where the label has neither."""
     value = label.get(GOLD, label.get("answer", ""))
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return format(Decimal(repr(value)), "f")  # 0.00001, not 1e-05
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def number_of(label: Mapping[str, Any], name: str, default: float) -> float:

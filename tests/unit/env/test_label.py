@@ -18,6 +18,14 @@ def test_a_label_that_is_no_object_is_the_answer(text):
     assert read_label(text) == {"gold_ans": text}
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("0.00001", "0.00001"), ("1e16", "10000000000000000"), ("7", "7"), ("7.0", "7.0"), ("[1]", "[1]")],
+)
+def test_a_number_is_an_answer_in_decimal_digits(value, text):
+    assert gold_of(read_label(f'{{"gold_ans": {value}}}')) == text
+
+
 @pytest.mark.parametrize(("value", "number"), [(0.3, 0.3), (1, 1.0), ("0.3", 0.3)])
 def test_a_number(value, number):
     assert number_of({"x": value}, "x", 0.05) == number
