@@ -42,7 +42,7 @@ def share_right(answer: str, gold: str, roles: Sequence[str] = ROLES) -> float:
     Example: `Ann is a knight, Bob is a knight` for `Ann is a knight, Bob is a knave` -> 0.5
     """
     wanted = named(gold, roles)
-    words = re.findall(rf"\b(?:{_either(roles)})s?\b", answer, re.IGNORECASE)
+    words = re.findall(rf"\b(?:{_either(roles)})s?\b", _unmarked(answer), re.IGNORECASE)
     if not wanted or len(words) != len(wanted):
         return 0.0
     given = named(answer, roles)
@@ -52,8 +52,8 @@ def share_right(answer: str, gold: str, roles: Sequence[str] = ROLES) -> float:
 def named(text: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
     """Role by name, both in lower case; the last statement about a name stands."""
     # Bounded repetitions: a response made to be hard costs no more than its length.
-    said = rf"\b(\w[\w'-]{{0,40}})\W{{1,8}}is\s{{1,8}}(?:an?\s{{1,8}})?({_either(roles)})\b"
-    found = re.findall(said, text, re.IGNORECASE)
+    said = rf"\b(\w[\w'-]{{0,40}})\W{{1,8}}is\s{{1,8}}(?:(?:an?|the)\s{{1,8}})?({_either(roles)})\b"
+    found = re.findall(said, _unmarked(text), re.IGNORECASE)
     return {name.lower(): role.lower() for name, role in found}
 
 
@@ -63,6 +63,11 @@ def roles_of(label: Mapping[str, Any]) -> tuple[str, ...]:
     if not (isinstance(roles, list | tuple) and len(roles) == 2 and all(isinstance(role, str) for role in roles)):
         raise EnvError(f"task kk: 'roles' must be two words like {list(ROLES)}, not {roles!r}")
     return tuple(roles)
+
+
+def _unmarked(text: str) -> str:
+    """Without the marks of bold, italic and code; an underscore inside a word stays."""
+    return re.sub(r"[*`]|(?<![^\W_])_+|_+(?![^\W_])", "", text)
 
 
 def _either(roles: Sequence[str]) -> str:

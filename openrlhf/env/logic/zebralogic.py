@@ -9,6 +9,7 @@ from typing import Any
 from openrlhf.env.errors import EnvError
 from openrlhf.env.label import gold_of
 from openrlhf.env.logic.form import BAD, form_logs, form_of
+from openrlhf.env.math.answers import simplify
 from openrlhf.env.math.boxed import last_boxed
 from openrlhf.env.task import REWARD, SCORE, TaskSample
 from openrlhf.env.terms.answer_format import answer_part
@@ -30,5 +31,5 @@ def check_zebralogic_label(label: Mapping[str, Any]) -> None:
 
 
 def _plain(answer: str) -> str:
-    """In lower case and without white space."""
-    return "".join(answer.lower().split())
+    """In lower case, without white space and without what typesets it."""
+    return "".join(simplify(answer).lower().split())

@@ -17,6 +17,7 @@ GOLD = "Ann is a knight, Bob is a knave and Cy is a knave."
     ("answer", "share"),
     [
         (GOLD, 1.0),
+        ("Ann is a **knight**, _Bob_ is a __knave__, and `Cy` is the knave.", 1.0),
         ("(1) Ann is a knight (2) bob is a KNAVE (3) Cy is a knight", 2 / 3),
         ("Ann: is a knave, Bob is a knight, Cy is a knight", 0.0),
         ("Ann is a knight, Bob is a knave", 0.0),  # too few
@@ -60,6 +61,8 @@ async def test_kk(response, expected):
     ("response", "expected"),
     [
         (r"so </think> <answer> \boxed{ Red House } </answer>", (2.0, 1.0)),
+        (r"so </think> <answer> \boxed{\textbf{Red~House}.} </answer>", (2.0, 1.0)),
+        (r"so </think> <answer> \boxed{$Red\ House$} </answer>", (2.0, 1.0)),
         (r"so </think> <answer> \boxed{blue house} </answer>", (1.0, 0.0)),
         ("so </think> <answer> red house </answer>", (-1.0, 0.0)),  # no box
         (r"so <answer> \boxed{red house} </answer>", (0.0, 1.0)),
