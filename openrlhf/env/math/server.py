@@ -16,6 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from openrlhf.env.label import GOLD, gold_of
+from openrlhf.env.math.answers import gold_answer, simplify
 from openrlhf.env.math.grade import grade
 from openrlhf.env.math.pool import ComparePool
 from openrlhf.env.workers import WorkerGone
@@ -73,6 +74,10 @@ async def _json_errors(request: web.Request, handler: Any) -> web.StreamResponse
         response: web.StreamResponse = await handler(request)
     except _Refused as refused:
         return _refusal(refused.status, refused.reason)
+    except web.RequestPayloadError:
+        refusal = _refusal(400, "the body does not unpack as its Content-Encoding says")
+        refusal.force_close()  # aiohttp gives up a connection with such a body
+        return refusal
     except web.HTTPException as error:
         return _refusal(error.status, error.reason)
     return response
@@ -94,7 +99,7 @@ def _read(raw: bytes) -> tuple[str, str]:
     if not isinstance(body, dict) or not isinstance(body.get("response"), str):
         raise _Refused(422, f"'response' must be a text; expected {EXPECTED}")
     gold = gold_of({GOLD: body.get(GOLD)})
-    if not gold.strip():
+    if not simplify(gold_answer(gold)):
         raise _Refused(422, f"'gold_ans' holds no right answer; expected {EXPECTED}")
     return body["response"], gold
 

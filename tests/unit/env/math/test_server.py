@@ -59,12 +59,22 @@ async def test_verdicts_and_no_verdicts(reply, status, score):
         ({"gold_ans": "7"}, 422, "'response'"),
         ({"response": "7"}, 422, "'gold_ans'"),
         ({"response": "7", "gold_ans": " "}, 422, "'gold_ans'"),
+        ({"response": "7", "gold_ans": "$$"}, 422, "'gold_ans'"),
+        ({"response": "7", "gold_ans": r"\boxed{}"}, 422, "'gold_ans'"),
+        ({"response": "7", "gold_ans": "7 ####"}, 422, "'gold_ans'"),
     ],
 )
 async def test_requests_of_another_form(body, status, said):
     found, answer = await ask(body, Pool(judge.RIGHT))
     assert found == status
     assert said in answer["error"]
+
+
+async def test_a_body_that_does_not_unpack():
+    async with TestClient(TestServer(make_app(Pool(judge.RIGHT)))) as client:
+        for _ in range(2):
+            answer = await client.post("/math_verify", data=b"xx", headers={"Content-Encoding": "gzip"})
+            assert (answer.status, list(await answer.json())) == (400, ["error"])
 
 
 async def test_a_full_queue_refuses():
