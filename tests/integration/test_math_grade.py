@@ -99,6 +99,126 @@ def test_verdicts(pool, response, label, verdict):
     assert grade(response, label, pool) == verdict
 
 
+# Pairs that must not be right, nor right ones be lost, whichever of both is the gold answer.
+APART = [
+    # Numbers side by side, which math-verify adds.
+    ("10 20", "30"),
+    ("2 3", "5"),
+    (r"2\quad3", "5"),
+    ("2(3)", "5"),
+    ("2{3}", "5"),
+    ("(2)(3)", "5"),
+    ("7(11)(13)", "31"),
+    ("2 1/2", r"\frac{3}{2}"),
+    (r"\frac123", r"\frac{1}{23}"),
+    # Words, which are products to it.
+    ("BCA", "ABC"),
+    ("IV", "VI"),
+    ("NO", "ON"),
+    ("dog cat", "cat dog"),
+    # What follows a unit, and the unit itself.
+    (r"5\text{ ft }6\text{ in}", r"5\text{ ft }9\text{ in}"),
+    (r"7\text{ or 5}", "7"),
+    (r"7\text{ is wrong; it is 5}", "7"),
+    (r"3\mathbf{i}+4\mathbf{j}", r"3\mathbf{i}+5\mathbf{j}"),
+    (r"n^2 \text{ if } n \equiv 1 \pmod{4}", r"n^2 \text{ if } n \equiv 3 \pmod{4}"),
+    ("10 km", "10 m"),
+    (r"3\text{ PM}", r"3\text{ AM}"),
+    (r"5\text{ dollars}", r"5\text{ cents}"),
+    (r"\$5", r"5\text{ cents}"),
+    (r"3\text{ boys}", r"3\text{ girls}"),
+    (r"5^\circ\text{C}", r"5^\circ\text{F}"),
+    (r"7\text{ million}", "7"),
+    # Primes and transposes.
+    ("f'(x)", "f(x)"),
+    ("y''", "y'"),
+    ("A^T", "A"),
+    # Equations that are false, lists that go on, times, Euler's number.
+    ("7=5", "5"),
+    ("2+2=5", "5"),
+    ("0.333...", "0.333"),
+    ("1,2,3...", "1,2,3"),
+    (r"1,2,3,\ldots", "1,2,3"),
+    ("1:2:3", r"\frac16"),
+    ("2e3", "6e"),
+]
+ALIKE = [
+    ("(2)(3)", "6"),
+    ("2(3)^2", "18"),
+    ("7(11)(13)", "1001"),
+    ("2 1/2", "2.5"),
+    ("-2 1/2", "-2.5"),
+    ("3 3/4", "3.75"),
+    (r"\frac12", r"\frac 1 2"),
+    (r"x^2(3)", r"x^2(3)"),
+    ("xy", "yx"),
+    ("abc", "abc"),
+    (r"\text{Yes}", "yes"),
+    ("inf", r"\infty"),
+    ("4 and 6", "6,4"),
+    (r"5\text{ ft }6\text{ in}", "5 feet 6 inches"),
+    (r"5\text{ cm}^2", "5"),
+    (r"10\text{ m}/\text{s}", "10"),
+    (r"5\text{ cm}", "5 cm"),
+    (r"3\text{ m}^2", r"3\text{ square meters}"),
+    (r"10\text{ sec}", r"10\text{ seconds}"),
+    (r"\$5\text{ per ticket}", "5"),
+    (r"7\text{ for all }x\in\mathbb{R}", "7"),
+    (r"x=\frac{1}{2}\text{ or }x=3", r"\frac12,3"),
+    (r"7\text{ million}", "7,000,000"),
+    ("f'(x)=2x", "f'(x) = 2x"),
+    (r"(AB)^T", "B^TA^T"),
+    ("1.5e3", "1500"),
+    ("1.5E-3", "0.0015"),
+    ("3e-2", "-2+3e"),
+    ("45°", "45"),
+    ("√2", r"\sqrt{2}"),
+    ("3½", "3.5"),
+    ("∞", r"\infty"),
+    ("x≤2", r"x\le2"),
+    (r"\varnothing", r"\emptyset"),
+    (r"\textcolor{red}{7}", "7"),
+    (r"7\tag{1}", "7"),
+    (r"90^\circ", "90"),
+    (r"\$1{,}000", "1000"),
+    (r"\left[1,3\right)", "[1,3)"),
+    (r"50\%", "0.5"),
+    (r"2\frac{1}{2}", r"\frac52"),
+    (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}"),
+]
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"), [(*pair, 0.0) for pair in APART] + [(*pair, 1.0) for pair in ALIKE]
+)
+def test_in_both_orders(pool, answer, gold, verdict):
+    assert grade(rf"\boxed{{{answer}}}", gold, pool) == verdict
+    assert grade(rf"\boxed{{{gold}}}", answer, pool) == verdict
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"),
+    [
+        # A box inside the box is only a frame.
+        (r"5 \boxed{7}", "7", 0.0),
+        (r"5 \boxed{7}", "5", 0.0),
+        (r"-\boxed{7}", "-7", 1.0),
+        (r"-\boxed{7}", "7", 0.0),
+        (r"\frac{1}{\boxed{7}}", "7", 0.0),
+        # A time is no fraction; a ratio is one.
+        ("8:30", r"\frac{4}{15}", 0.0),
+        ("1:2", r"\frac12", 1.0),
+        # An equation has the value of its right-hand side.
+        ("y'=2x", "2x", 1.0),
+        ("2+3=5", "5", 1.0),
+        (r"\frac{1}{3}=0.33", "0.33", 1.0),
+        ("x=3", "3", 1.0),
+    ],
+)
+def test_of_one_order(pool, answer, gold, verdict):
+    assert grade(rf"\boxed{{{answer}}}", gold, pool) == verdict
+
+
 @pytest.mark.parametrize("label", ["", "  ", "$$"])
 def test_no_gold_answer_is_no_verdict(pool, label):
     assert math.isnan(grade(r"\boxed{7}", label, pool))

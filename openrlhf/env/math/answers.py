@@ -4,9 +4,10 @@ import re
 
 from openrlhf.env.math.boxed import last_boxed
 
-_SPACING = re.compile(r"\\[,;:! ]|\\q?quad\b|~")
-_TEXT = re.compile(r"\\(?:text|mathrm|textbf|mathbf|mbox)\s?\{([^{}]*)\}")
+_SPACING = re.compile(r"\\[,;:! ]|\\q?quad(?![a-zA-Z])|~")
+_TEXT = re.compile(r"\\(?:text(?:normal|bf|it|rm)?|math(?:rm|it|bf)|mbox)\s?\{([^{}]*)\}")
 _RESIZED = re.compile(r"\\(?:left|right)(?![a-zA-Z])")
+_FULL_STOP = re.compile(r"(?<!\.)\.\Z")  # the three dots of 0.333... stay
 _LOOSE_SPACE = re.compile(r"(?<![^\W_]) | (?![^\W_])")  # not between two letters or digits: "1 2" is not 12
 
 
@@ -16,7 +17,7 @@ def simplify(answer: str) -> str:
     Example:
         `simplify(r"$ \\dfrac{1}{2} $.")` is `\\frac{1}{2}`
     """
-    text = answer.strip().rstrip(".").replace(r"\$", "").replace("$", "")
+    text = _FULL_STOP.sub("", answer.strip()).replace(r"\$", "").replace("$", "")
     text = _SPACING.sub(" ", text)
     text = _RESIZED.sub("", _TEXT.sub(r"\1", text))
     text = text.replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac")

@@ -1,5 +1,8 @@
 """The verdict on a response to a mathematics problem: last box, equal as a string or after math-verify.
 
+Before math-verify compares, `readings.py` writes both answers so that it understands them, and `wording.py` decides
+where it would pass over a difference.
+
 right                                                        1
 another answer, no answer, one that exhausts its limits      0
 no gold answer, or a machine too busy to compare in time     NaN, no verdict
@@ -14,6 +17,8 @@ from openrlhf.env.math import judge
 from openrlhf.env.math.answers import gold_answer, simplify
 from openrlhf.env.math.boxed import last_boxed, nesting, outside_thinking
 from openrlhf.env.math.pool import ComparePool
+from openrlhf.env.math.readings import read
+from openrlhf.env.math.wording import verdict_of_wording
 
 # An answer beyond these is right only if it equals the gold answer as a string.
 MAX_CHARS = 1000
@@ -38,6 +43,10 @@ def grade(response: str, label: str, pool: ComparePool) -> float:
         return 1.0
     if len(answer) > MAX_CHARS or nesting(answer) > MAX_NESTING:
         return 0.0
+    answer, gold = read(answer), read(gold)
+    worded = verdict_of_wording(answer, gold)
+    if worded is not None:
+        return float(worded)
     return _VERDICTS[pool.compare(answer, gold)]
 
 

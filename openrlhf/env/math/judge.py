@@ -2,7 +2,11 @@
 
 {"answer": str, "gold": str}  ->  RIGHT or WRONG
 
-Only LaTeX is parsed: the plain-expression parser of math-verify evaluates its input as Python.
+Only LaTeX is parsed: the plain-expression parser of math-verify evaluates its input as Python. Answer and gold are as
+`readings.py` made them, and `wording.py` found nothing in them that math-verify would pass over.
+
+Left as math-verify has it: lists are compared as sets (`B, C, A` is `A, B, C`), a tuple against a set or a list too,
+and a unit that only one side names does not count.
 """
 
 import re
@@ -11,10 +15,8 @@ from typing import Any
 RIGHT, WRONG = "right", "wrong"
 
 SMALL, TOLERANCE = 0.01, 1e-4  # math-verify rounds to 6 decimals: from SMALL up that is within the relative tolerance
+ROUNDED = 0.01  # how far apart the sides of an equation like 1/3 = 0.33 may be
 
-_SPACES = r"(?:\\[,;:! ]|~|\s)+"
-# 10\,200, but neither 0\,125 nor the exponent of x^2\,100. math-verify itself tells 10{,}200 from 0{,}125.
-_GROUPED = re.compile(rf"(?<![\d.,}}^_])[1-9]\d{{0,2}}(?:{_SPACES}\d{{3}})+(?!\d)")
 _BASE = re.compile(r"\d[0-9A-Fa-f]*\)?_(?:\{\s*(\d+)\s*\}|(\d+))\s*$")  # 52_9, (52)_{9}
 
 # Typical pairs. Comparing them loads sympy and fills the parser's tables, once for all forks.
@@ -32,8 +34,8 @@ WARM_UP = (
 def equivalent(answer: str, gold: str) -> bool:
     """Whether two LaTeX answers denote the same thing, after math-verify. Unparsable: False.
 
-    Where math-verify would be fooled it is helped: it reads a number with spaces between its groups of digits as their
-    sum, passes over the base of a numeral, and rounds, so that all tiny numbers are one.
+    Where math-verify would be fooled it is helped: it passes over the base of a numeral, takes the right-hand side of
+    an equation for its value even if that is false, and rounds, so that all tiny numbers are one.
     """
     from math_verify import LatexExtractionConfig, parse, verify
 
@@ -42,23 +44,35 @@ def equivalent(answer: str, gold: str) -> bool:
         return False
     latex = [LatexExtractionConfig(boxed_match_priority=0)]
     parsed: list[list[Any]] = [
-        parse(rf"\boxed{{{_joined(text)}}}", latex, parsing_timeout=None)  # type: ignore[arg-type]
+        parse(rf"\boxed{{{text}}}", latex, parsing_timeout=None)  # type: ignore[arg-type]
         for text in (gold, answer)
     ]
     if not all(parsed) or not verify(parsed[0], parsed[1], timeout_seconds=None):
         return False
+    if any(_false(sides[0]) for sides in parsed):
+        return False
     return not _differ(parsed[0][0], parsed[1][0])
-
-
-def _joined(text: str) -> str:
-    """Numbers without the spaces between their groups of three digits."""
-    return _GROUPED.sub(lambda number: re.sub(r"\D", "", number[0]), text)
 
 
 def _base(text: str) -> str | None:
     """The subscript that a numeral ends with."""
     found = _BASE.search(text)
     return found and (found[1] or found[2])
+
+
+def _false(value: Any) -> bool:
+    """Whether an equation sets two numbers equal that are not: 7 = 5. One of them may be rounded: 1/3 = 0.33."""
+    from sympy import Equality, Expr
+
+    if not isinstance(value, Equality):
+        return False
+    sides = [side.doit() for side in value.args]
+    if not all(isinstance(side, Expr) and side.is_number for side in sides):
+        return False
+    left, right = (side.evalf() for side in sides)
+    if all(side.is_Integer for side in sides):
+        return bool(left != right)
+    return bool(abs(left - right) > ROUNDED * max(abs(left), abs(right)))
 
 
 def _differ(gold: Any, answer: Any) -> bool:

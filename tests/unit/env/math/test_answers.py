@@ -15,6 +15,7 @@ from openrlhf.env.math.answers import gold_answer, simplify
         (r"\text{Evelyn}", "Evelyn"),
         (r"12\,345", "12 345"),
         (r"\$5", "5"),
+        (r"1\quad2", "1 2"),
         ("x  +\ty", "x+y"),
     ],
 )
@@ -24,7 +25,16 @@ def test_the_same_answer_typeset_otherwise(left, right):
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [("1 2", "12"), ("1  2", "12"), ("1.2", "12"), ("-1", "1"), ("A", "B"), (r"\leftarrow", "arrow"), ("5%", "5")],
+    [
+        ("1 2", "12"),
+        ("1  2", "12"),
+        ("1.2", "12"),
+        ("-1", "1"),
+        ("A", "B"),
+        (r"\leftarrow", "arrow"),
+        ("5%", "5"),
+        ("0.3...", "0.3"),
+    ],
 )
 def test_other_answers_stay_apart(left, right):
     assert simplify(left) != simplify(right)
