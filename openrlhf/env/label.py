@@ -9,12 +9,20 @@ from typing import Any
 from openrlhf.env.errors import EnvError
 
 GOLD = "gold_ans"
+_MAX_DIGITS = 400  # of a number that is written without its exponent
+
+
+class _Written(float):
+    """A number that remembers its digits, which float64 may not hold: 1.50, 12345678901234567890.5."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 def read_label(text: str) -> Mapping[str, Any]:
     """The object without the fields that are null, or {"gold_ans": text} for a label that is no object."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_float=_Written)
     except (ValueError, RecursionError):
         return {GOLD: text}
     if not isinstance(value, dict):
@@ -27,8 +35,9 @@ def gold_of(label: Mapping[str, Any]) -> str:
     value = label.get(GOLD, label.get("answer", ""))
     if isinstance(value, str):
         return value
-    if isinstance(value, float) and math.isfinite(value):
-        return format(Decimal(repr(value)), "f")  # 0.00001, not 1e-05
+    if isinstance(value, _Written):
+        number = Decimal(value.text)
+        return format(number, "f") if abs(number.adjusted()) < _MAX_DIGITS else value.text  # 0.00001, not 1e-05
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 

@@ -29,9 +29,12 @@ async def kk_reward(sample: TaskSample, tools: TaskTools) -> dict[str, float | N
 
 
 def check_kk_label(label: Mapping[str, Any]) -> None:
-    """EnvError for a label whose answer names nobody."""
-    if not named(gold_of(label), roles_of(label)):
-        raise EnvError(f"task kk: 'gold_ans' {gold_of(label)[:80]!r} holds no `NAME is a {ROLES[0]}`")
+    """EnvError for a label whose answer names nobody, or would itself not be right."""
+    gold, roles = gold_of(label), roles_of(label)
+    if not named(gold, roles):
+        raise EnvError(f"task kk: 'gold_ans' {gold[:80]!r} holds no `NAME is a {ROLES[0]}`")
+    if share_right(gold, gold, roles) < 1:
+        raise EnvError(f"task kk: 'gold_ans' {gold[:80]!r} must say once of each name, one word, what it is")
 
 
 def share_right(answer: str, gold: str, roles: Sequence[str] = ROLES) -> float:

@@ -8,6 +8,7 @@ _SPACING = re.compile(r"\\[,;:! ]|\\q?quad(?![a-zA-Z])|~")
 _TEXT = re.compile(r"\\(?:text(?:normal|bf|it|rm)?|math(?:rm|it|bf)|mbox)\s?\{([^{}]*)\}")
 _RESIZED = re.compile(r"\\(?:left|right)(?![a-zA-Z])")
 _FULL_STOP = re.compile(r"(?<!\.)\.\Z")  # the three dots of 0.333... stay
+_LONE_BACKSLASH = re.compile(r"(?<!\\) ?\\\Z")  # of `\ `, whose space has been taken for the text's end
 _LOOSE_SPACE = re.compile(r"(?<![^\W_]) | (?![^\W_])")  # not between two letters or digits: "1 2" is not 12
 
 
@@ -21,7 +22,8 @@ def simplify(answer: str) -> str:
     text = _SPACING.sub(" ", text)
     text = _RESIZED.sub("", _TEXT.sub(r"\1", text))
     text = text.replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac")
-    return _LOOSE_SPACE.sub("", " ".join(text.split()))
+    text = _LOOSE_SPACE.sub("", " ".join(text.split()))
+    return _LONE_BACKSLASH.sub("", text)
 
 
 def gold_answer(label: str) -> str:

@@ -1,5 +1,9 @@
 """Labels as JSON objects."""
 
+import copy
+import json
+import pickle
+
 import pytest
 
 from openrlhf.env.errors import EnvError
@@ -13,6 +17,16 @@ def test_a_field_that_is_null_is_absent():
     assert number_of(label, "repeatness_threshold", 0.05) == 0.05
 
 
+DIGITS = "12345678901234567890.5"
+
+
+def test_a_written_number_is_a_float_to_everybody_else():
+    label = read_label('{"gold_ans": 1.50}')
+    assert label["gold_ans"] == 1.5
+    assert json.dumps(label) == '{"gold_ans": 1.5}'
+    assert gold_of(copy.deepcopy(label)) == gold_of(pickle.loads(pickle.dumps(label))) == "1.50"
+
+
 @pytest.mark.parametrize("text", ["null", "7", "[1]", "so {"])
 def test_a_label_that_is_no_object_is_the_answer(text):
     assert read_label(text) == {"gold_ans": text}
@@ -20,7 +34,16 @@ def test_a_label_that_is_no_object_is_the_answer(text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [("0.00001", "0.00001"), ("1e16", "10000000000000000"), ("7", "7"), ("7.0", "7.0"), ("[1]", "[1]")],
+    [
+        ("0.00001", "0.00001"),
+        ("1e16", "10000000000000000"),
+        ("7", "7"),
+        ("7.0", "7.0"),
+        ("1.50", "1.50"),
+        ("[1.5]", "[1.5]"),
+        (DIGITS, DIGITS),
+        ("1e999999999", "1e999999999"),
+    ],
 )
 def test_a_number_is_an_answer_in_decimal_digits(value, text):
     assert gold_of(read_label(f'{{"gold_ans": {value}}}')) == text

@@ -74,8 +74,13 @@ async def test_zebralogic(response, expected):
     assert (answer["rewards"], answer["answer_rewards"]) == expected
 
 
-@pytest.mark.parametrize("label", [{"gold_ans": "42"}, {}, {"gold_ans": GOLD, "roles": "knight"}])
-def test_kk_labels_that_name_nobody(label):
+TWO_ANNS = "Mary Ann is a knight, Jo Ann is a knave"  # both are `ann`: no answer could be right
+
+
+@pytest.mark.parametrize(
+    "label", [{"gold_ans": "42"}, {}, {"gold_ans": GOLD, "roles": "knight"}, {"gold_ans": TWO_ANNS}]
+)
+def test_kk_labels_that_no_answer_fits(label):
     with pytest.raises(EnvError, match="task kk"):
         check_kk_label(label)
 

@@ -10,6 +10,7 @@ from openrlhf.env.math.answers import gold_answer, simplify
 @pytest.mark.parametrize(
     ("left", "right"),
     [
+        ("7\\", "7"),  # of `7\\ ` at the end of a box
         (r"$ \dfrac{1}{2} $.", r"\frac{1}{2}"),
         (r"\left( 1, 2 \right)", "(1,2)"),
         (r"\text{Evelyn}", "Evelyn"),
