@@ -23,6 +23,7 @@ def _fault_of(case: Any) -> str | None:
         return f"case {case.name!r}: args, argv and collect are tuples"
     try:
         json.dumps([case.args, dict(case.kwargs)])  # they travel to the answer as JSON
+        dict(case.files)
         for path in (*case.files, *case.collect):
             check_relative_path(path)
     except (TypeError, ValueError, AttributeError, RecursionError) as error:

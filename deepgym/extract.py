@@ -18,9 +18,9 @@ import re
 _SPECIAL_TOKEN = re.compile(r"<\|[^<>|\s]{1,64}\|>|<｜[^<>｜\n]{1,64}｜>|</s>|<eos>|<pad>|<end_of_turn>")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _FENCE = re.compile(r"(`{3,})([^`]*)\Z|(~{3,})(.*)\Z", re.DOTALL)
-_LATE_FENCE = re.compile(r"(?!>)[^`]*[^`\s]\s*(`{3,})[\w+-]*\s*\Z")
+_LATE_FENCE = re.compile(r"(?!>)[^`]*[^`\s]\s*(`{3,})([\w+-]*)\s*\Z")
 _NAMED_FENCE = re.compile(r"(`{3,})[ \t]*\w[^`]*\Z")
-_BEHIND_CLOSING = re.compile(r"[ \t]*</?[A-Za-z|｜]|[.,;:!)\]\[]")
+_BEHIND_CLOSING = re.compile(r"[ \t]*</?[A-Za-z|｜]|[.,;:!)]|\[/?[A-Z]")
 _LIST_MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|\Z)")
 _BUNDLE_HEADER = re.compile(r"=== (\S+) ===[ \t]*\Z")
 _BUNDLE_PATH = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.-]{1,100}(?:/[A-Za-z0-9_.-]{1,100}){0,7}\Z")
@@ -89,14 +89,15 @@ def _last_fenced_block(text: str) -> str | None:
     block: list[str] = []  # of the last fence seen
     found = False
     before: tuple[list[str], bool] | None = None  # both as they were when a fence behind text opened this block
+    bare = False  # whether that fence names no language
     lists: list[int] = []  # content columns of the list items that are open
     marker, fence_indent, item_column = "", 0, 0  # of the fence that is open; marker "" when none is
     for line in _LINE_END.split(text):
         indent, body = _split_indent(line)
         if marker:
             named = _NAMED_FENCE.match(body) if before is not None else None
-            if named is not None and not any(map(str.strip, block)):
-                # The backticks of "wrap it in ```" right before a block: this line is what opens it.
+            if named is not None:
+                # The backticks were those of "wrap it in ```": this line is what opens a block.
                 marker, fence_indent, before, block = named.group(1), indent, None, []
             elif body[:3] == marker[:3] and indent - item_column <= 3 and _closes(body, marker):
                 marker = ""
@@ -117,11 +118,11 @@ def _last_fenced_block(text: str) -> str | None:
         if match is not None:
             marker, fence_indent, before = match.group(1) or match.group(3), indent, None
         elif late is not None:
-            marker, fence_indent, before = late.group(1), item_column, (block, found)
+            marker, fence_indent, before, bare = late.group(1), item_column, (block, found), not late.group(2)
         if marker:
             block, found = [], True
-    if marker and before is not None and not any(map(str.strip, block)):
-        block, found = before  # backticks at the end of the last words open nothing
+    if marker and before is not None and ((bare and before[1]) or not any(map(str.strip, block))):
+        block, found = before  # backticks at the end of some last words open nothing
     elif marker and block and not block[-1]:
         block.pop()  # the text's final line break opens no further, empty line
     return "".join(line + "\n" for line in block) if found else None
@@ -156,7 +157,9 @@ def _closes(body: str, marker: str) -> bool:
     """True when a line (without its indent) is a closing fence for `marker`: same character, at least as long."""
     run = body.rstrip(" \t")
     behind = run.lstrip(marker[0])
-    return len(run) - len(behind) >= len(marker) and (not behind or _BEHIND_CLOSING.match(behind) is not None)
+    if len(run) - len(behind) < len(marker):
+        return False
+    return not behind or (marker[0] == "`" and _BEHIND_CLOSING.match(behind) is not None)
 
 
 def _remove_indent(line: str, columns: int) -> str:

@@ -93,13 +93,18 @@ def _listening(host: str, port: int) -> Iterator[list[socket.socket]]:
         try:
             found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             for family, kind, protocol, _, address in dict.fromkeys(found):
-                sockets.append(opened.enter_context(socket.socket(family, kind, protocol)))
+                try:
+                    sockets.append(opened.enter_context(socket.socket(family, kind, protocol)))
+                except OSError:  # IPv6 is in the file of hosts, but not in the kernel
+                    continue
                 sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:  # IPv4 has a socket of its own
                     sockets[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 # Of port 0, the pick of the first address is taken for the others too.
                 sockets[-1].bind((address[0], sockets[0].getsockname()[1] or port, *address[2:]))
                 sockets[-1].listen()
+            if not sockets:
+                raise OSError("this machine has none of the address's families")
         except (OSError, UnicodeError) as error:  # UnicodeError: no name of a host
             raise UsageError(f"--host {host} --port {port}: cannot listen there: {error}") from error
         yield sockets

@@ -17,6 +17,7 @@ _SAME_SPLIT = (
     ("test", "testing"),
     ("eval", "evaluation"),
 )
+_TRAINING = frozenset(_SAME_SPLIT[0])
 _KEYWORDS = frozenset(word for group in _SAME_SPLIT for word in group)
 _SHARD = re.compile(r"(?P<split>\w[\w.]*)-\d{5}-of-\d{5}")
 _NUMBERED = re.compile(r"(?P<name>.*-)(?P<number>\d{5})-of-(?P<total>\d{5})(?:-[0-9a-f]{16})?")  # the hub adds a hash
@@ -31,49 +32,59 @@ def is_saved_to_disk(folder: Path) -> bool:
 
 
 def split_word(text: str) -> str | None:
-    """The split that a file or folder name speaks of: that of `math_test`, `mathTest` and `testset` is test, that of
-    `train-00000-of-00002` is train.
-    """
+    """The split that a file or folder name speaks of: `math_test` is test, `train-00000-of-00002` is train."""
     shard = _SHARD.fullmatch(text)
-    words = re.split(r"[^a-z]+", _HUMPS.sub(" ", text).lower())
-    spoken = [bare for word in words for bare in _bare(word) if bare in _KEYWORDS]
+    spoken = [word for word in re.split(r"[^a-z]+", text.lower()) if word in _KEYWORDS]
     return spoken[0] if spoken else shard["split"] if shard else None
 
 
-def _bare(word: str) -> list[str]:
-    """The word, and what is left of it without `set`, `data` or `split` at its beginning or end."""
-    return [word, *(bare for around in _AROUND for bare in (word.removeprefix(around), word.removesuffix(around)))]
+def compound_word(text: str) -> str | None:
+    """The split inside a word of its own: `mathTest` and `testset` are test. `HumanEval` would be eval."""
+    words = re.split(r"[^a-z]+", _HUMPS.sub(" ", text).lower())
+    bare = (word.removeprefix(around).removesuffix(around) for word in words for around in ("", *_AROUND))
+    return next((word for word in bare if word in _KEYWORDS), None)
 
 
 def folder_splits(folder: Path) -> dict[str, list[Path]]:
     """Data files of a folder (and of the folders in it) by split, sorted by path.
 
-    A file belongs to the split in its name, else to the one in the nearest folder's name. Where no name speaks of a
-    split, all files are `train`; where some do, the others belong to no split. Either is said in a warning.
-    DataError if there are no data files, if one split lies there in two formats (its rows would count twice), or if a
-    file is missing whose number the names of the others tell.
+    A file belongs to the split in its name, else to the one in the nearest folder's name; names like `testset` count
+    where all others have one too and some are for training. Where no name speaks of a split, all files are `train`;
+    where some do, the others belong to no split. Either is said in a warning.
+    DataError if there are no data files, or if one split lies there in two formats (its rows would count twice).
     """
     files = [path for path in sorted(folder.rglob("*")) if _is_data(path, folder)]
     if not files:
         existing = listing(sorted(path.name for path in folder.iterdir()))
         raise DataError(f"{folder}: no data files ({', '.join(FORMATS)}) in this folder; it holds {existing}")
     splits: dict[str, list[Path]] = {}
-    unnamed = []
-    for path in files:
-        names = [path.stem, *(parent.name for parent in path.relative_to(folder).parents if parent.name)]
-        word = next((word for word in map(split_word, names) if word is not None), None)
-        if word is None:
-            unnamed.append(path)
-        else:
+    words = _words(folder, files)
+    for path, word in words.items():
+        if word is not None:
             splits.setdefault(word, []).append(path)
-    _warn_of_unnamed(folder, unnamed, list(splits))
+    _warn_of_unnamed(folder, [path for path, word in words.items() if word is None], list(splits))
     splits = splits or {"train": files}
     for name, paths in splits.items():
         if len({path.suffix for path in paths}) > 1:
             shown = listing([str(path.relative_to(folder)) for path in paths])
             raise DataError(f"{folder}: split {name!r} exists in several formats ({shown}); name one file or folder")
-        _require_whole(folder, name, paths)
     return splits
+
+
+def _words(folder: Path, files: Sequence[Path]) -> dict[Path, str | None]:
+    """What each file's own name, or the nearest folder's, says of its split."""
+    names = {
+        path: [path.stem, *(parent.name for parent in path.relative_to(folder).parents if parent.name)]
+        for path in files
+    }
+    exact = {path: _first(map(split_word, names[path])) for path in files}
+    guessed = {path: word or _first(map(compound_word, names[path])) for path, word in exact.items()}
+    sure = None not in guessed.values() and not _TRAINING.isdisjoint(guessed.values())
+    return guessed if sure else exact
+
+
+def _first(words: Iterable[str | None]) -> str | None:
+    return next((word for word in words if word is not None), None)
 
 
 def _warn_of_unnamed(folder: Path, files: Sequence[Path], splits: Sequence[str]) -> None:
@@ -85,7 +96,7 @@ def _warn_of_unnamed(folder: Path, files: Sequence[Path], splits: Sequence[str])
         logger.warning("%s: no name speaks of a split, so all of these files are train: %s", folder, shown)
 
 
-def _require_whole(folder: Path, split: str, paths: Sequence[Path]) -> None:
+def require_whole(folder: Path, split: str, paths: Sequence[Path]) -> None:
     """DataError where files are numbered `-00000-of-00003` and some of the numbers are not there."""
     numbers: dict[tuple[Path, str, int], set[int]] = {}
     for path in paths:

@@ -9,7 +9,7 @@ from openrlhf.data.arrow_reader import dataset_table, open_saved, read_arrow, re
 from openrlhf.data.csv_reader import read_csv
 from openrlhf.data.errors import DataError, listing
 from openrlhf.data.json_reader import read_json
-from openrlhf.data.layout import FORMATS, folder_splits, is_saved_to_disk, split_word
+from openrlhf.data.layout import FORMATS, folder_splits, is_saved_to_disk, require_whole, split_word
 from openrlhf.data.rows import Table, join
 from openrlhf.faults import first_line
 
@@ -48,9 +48,14 @@ def local_splits(path: Path) -> Mapping[str, SplitReader]:
         if is_saved_to_disk(path):
             saved = open_saved(path)
             return {name: partial(dataset_table, data, f"{path}[{name}]") for name, data in saved.items()}
-        return {name: partial(_read_files, str(path), files) for name, files in folder_splits(path).items()}
+        return {name: partial(_read_split, path, name, files) for name, files in folder_splits(path).items()}
     read = partial(_read_files, str(path), [path])
     return {"train": read} | {word: read for word in [split_word(path.stem)] if word is not None}
+
+
+def _read_split(folder: Path, split: str, files: list[Path], wanted: Set[str]) -> Table:
+    require_whole(folder, split, files)
+    return _read_files(str(folder), files, wanted)
 
 
 def _read_files(name: str, files: list[Path], wanted: Set[str]) -> Table:

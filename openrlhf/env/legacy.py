@@ -166,23 +166,24 @@ class LegacyExecutor:
                 engine.completions.clear()
                 request = dataclasses.replace(fresh, prompt_token_ids=ids.copy(), state={})
             else:
-                return self._trajectory(ids, answer[1], engine.completions)
+                return self._trajectory(ids, answer[1], engine.completions, max_length)
         raise RuntimeError(f"environment {self._name}: no output after {self._tries} calls")
 
     async def close(self) -> None:
         """Nothing to close."""
 
-    def _trajectory(self, prompt: list[int], output: Any, completions: list[Completion]) -> Trajectory:
+    def _trajectory(self, prompt: list[int], output: Any, completions: list[Completion], max_length: int) -> Trajectory:
+        """What goes beyond `max_length`, which the function's own tokens may, is cut off."""
         if not isinstance(output, Output):
             raise TypeError(f"environment {self._name}: gave a {type(output).__name__}; expected legacy.Output")
         actions = np.concatenate([np.zeros(len(prompt), bool), np.asarray(output.action_mask, dtype=bool)])
         versions = np.full(len(actions), -1, dtype=np.int32)
-        if actions.any() and not completions:
+        known = np.concatenate([completion.policy_versions for completion in completions] or [versions[:0]])
+        if actions.any() and not known.size:
             raise ValueError(
                 f"environment {self._name}: its output has sampled tokens, but it did not sample with the engine it "
                 "was given, so nobody knows which weights they come from"
             )
-        known = np.concatenate([completion.policy_versions for completion in completions] or [versions[:0]])
         if actions.any():
             # Where the function left sampled tokens out nobody knows which weights made which: the oldest for all.
             versions[actions] = known if len(known) == actions.sum() else known.min()
@@ -193,7 +194,19 @@ class LegacyExecutor:
             logprobs=np.concatenate([np.zeros(len(prompt), np.float32), np.asarray(output.log_probs, np.float32)]),
             policy_versions=versions,
         )
-        return Trajectory((segment,), output.finish_reason == "length", facts=output.facts)
+        cut = len(actions) > max_length
+        kept = _cut(segment, max_length) if cut else segment
+        return Trajectory((kept,), cut or output.finish_reason == "length", facts=output.facts)
+
+
+def _cut(segment: Segment, length: int) -> Segment:
+    return Segment(
+        token_ids=segment.token_ids[:length],
+        action_mask=segment.action_mask[:length],
+        loss_mask=segment.loss_mask[:length],
+        logprobs=segment.logprobs[:length],
+        policy_versions=segment.policy_versions[:length],
+    )
 
 
 class _Engine:

@@ -54,9 +54,9 @@ class RewardModel:
     def encode(self, text: str, ended: bool = False) -> list[int]:
         """Token ids of a whole conversation; special tokens written in it count as such, and the last `max_len` stay.
 
-        It begins with the token that the tokenizer puts before every text, once. The end token is there where the text
-        has it, or where it `ended`: a text that stops without it is scored where it stops (ADR 0016), whatever the
-        tokenizer would append. An empty text is the end token.
+        It begins with the beginning-of-sequence token, once, where the tokenizer puts it before every text. The end
+        token is there where the text has it, or where it `ended`: a text that stops without it is scored where it stops
+        (ADR 0016), whatever the tokenizer would append. An empty text is the end token.
         """
         ids: list[int] = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
         end = self.tokenizer.eos_token_id

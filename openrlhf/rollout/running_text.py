@@ -6,12 +6,13 @@
     text.whole
 
 Ids decoded alone lose what depends on those before them: decoders of SentencePiece kind drop the space before the
-first word, and a character may be sampled in two actions. So ids are decoded after the last piece that was tokenised
-from text, which is known to begin with a whole character, and not after everything: the cost stays linear in the
-tokens for episodes whose actions are answered.
+first word, and a character may be sampled in two actions. So ids are decoded after the last piece that ended in a whole
+character, and not after everything: the cost stays linear in the tokens.
 """
 
 from collections.abc import Callable, Sequence
+
+_UNFINISHED = "\ufffd"  # how decoders show the bytes of a character that is not all there
 
 
 class RunningText:
@@ -31,6 +32,8 @@ class RunningText:
         after = self._decode(ids)
         added = self._grow(after)
         self._ids, self._text = ids, after
+        if token_ids and not after.endswith(_UNFINISHED):  # the next ids need these alone before them
+            self._begin(token_ids)
         return added
 
     def observe(self, token_ids: Sequence[int], text: str | None = None) -> None:

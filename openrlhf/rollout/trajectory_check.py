@@ -3,6 +3,7 @@
 Executors are somebody's code. Here a mismatch costs one sample; in the trainer it would end the run.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from openrlhf.interfaces import ImageTokens
@@ -31,7 +32,9 @@ def check_trajectory(found: Any, name: str, max_length: int, vision: ImageTokens
             _check_images(vision, segment, f"{where} a segment {number}")
     logs = found.outcome.extra_logs if found.outcome is not None else {}
     for what, numbers in (("facts", found.facts), ("extra_logs", logs)):
-        for key, value in numbers.items():
+        if not isinstance(numbers, Mapping | None):
+            raise AgentReturnError(f"{where} {what} of type {type(numbers).__name__}; expected a dict of numbers")
+        for key, value in (numbers or {}).items():
             if not _is_number(value):
                 kind = type(value).__name__
                 raise AgentReturnError(f"{where} {what}[{key!r}] of type {kind}; expected a number that a float holds")

@@ -102,6 +102,28 @@ def test_a_split_is_heard_in_compound_names(tmp_path, train, test):
     assert _load(tmp_path, split="test") == ["x", "y"]
 
 
+@pytest.mark.parametrize(
+    ("train", "other"),
+    [
+        (["train/MCTest", "train/gsm8k"], ["test/gsm8k"]),
+        (["HumanEval-train"], ["HumanEval-test"]),
+        (["DevOps", "Cooking"], []),
+        (["HumanEval"], []),
+        (["HumanEval", "DevOps"], []),
+    ],
+)
+def test_names_that_happen_to_hold_a_split_move_no_training_file(tmp_path, train, other):
+    for name in (*train, *other):
+        _write(tmp_path / f"{name}.jsonl", [name])
+    assert sorted(_load(tmp_path)) == sorted(train)
+
+
+def test_a_shard_that_is_missing_of_another_split_is_nobody_s_loss(tmp_path):
+    _write(tmp_path / "train-00000-of-00001.jsonl", ["a"])
+    _write(tmp_path / "test-00000-of-00002.jsonl", ["x"])
+    assert _load(tmp_path) == ["a"]
+
+
 def test_words_that_only_hold_a_splits_name_are_none():
     assert [split_word(name) for name in ("latest", "dataset", "contest", "restrain", "evaluated", "setting")] == [
         None

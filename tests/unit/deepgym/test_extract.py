@@ -51,6 +51,8 @@ def test_the_last_fenced_block_else_the_whole_response(response, code):
         "<answer>\n```python\nCODE\n```</answer>",
         "<answer>```python\nCODE\n```</answer>",
         "I wrap it in ```\n\n```python\nCODE\n```",
+        "I will close the block with ```\n\nFinal:\n\n```python\nCODE\n```\n",
+        "```python\nCODE\n```\nI hope it helps ```\nBye\n",
         "Answer: ```python\nCODE\n```",
         "Answer:``` \nCODE\n```",
         "Here is the code:```python\nCODE\n```\nDone.",
@@ -88,9 +90,9 @@ def test_a_line_of_text_that_opens_no_fence(text):
 
 
 @pytest.mark.parametrize(
-    "unit", ["a ", "a```", "a```b c", "`` ", "\n", "\na", "\na```x `", "\n- a", "<a```\n", "   \t", "```\n"]
+    "unit", ["a ", "a```", "a```b c", "`` ", "\n", "\na", "\na```x `", "\n- a", "<a```\n", "   \t", "```\n", "```a\n"]
 )
-@pytest.mark.parametrize("opening", ["", "a```\n"])
+@pytest.mark.parametrize("opening", ["", "a```\n", "a ```\n" + "\n" * 100_000 + "y\n"])
 def test_two_million_characters_take_linear_time(unit, opening):
     text = (opening + unit * 2_000_000)[:2_000_000]
     start = time.process_time()

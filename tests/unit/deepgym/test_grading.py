@@ -203,6 +203,7 @@ def test_a_lone_surrogate_becomes_bytes():
         ([*CASES, Case("x", group="small", files={"../y": b""})], "case 'x': '../y' is not a plain relative path"),
         ([*CASES, Case("x", group="small", stdin="1")], "case 'x': stdin and what files hold are bytes"),
         ([*CASES, Case("x", group="small", argv=(1,))], "case 'x': argv holds text only"),
+        ([*CASES, Case("x", group="small", files=["y"])], "case 'x': dictionary update"),
         ([*CASES, Case([], group="small")], "name and group are text"),
         (None, "TypeError"),
     ],

@@ -110,6 +110,19 @@ async def test_a_generate_function_names_one_stop_as_a_text():
     assert engine.calls[0].sampling.stop == ("```",)
 
 
+async def test_tokens_of_a_tool_beyond_the_context_are_cut_off():
+    async def talkative(url, headers, idx, request, tokenizer, use_reward=True):
+        answer = await url(request.prompt_token_ids)
+        ids = answer.token_ids.tolist()
+        return idx, Output([*ids, *b"tool"], [1] * len(ids) + [0] * 4, [*answer.logprobs, 0, 0, 0, 0], "stop")
+
+    engine = ScriptedEngine(lambda call: completion("ab"))
+    executor = LegacyExecutor("talkative", talkative, EnvConfig())
+    trajectory = await executor.execute("Q", "{}", SamplingParams(max_tokens=4), 5, FakeTokenizer(), engine)
+    assert len(trajectory.segments[0].token_ids) == 5
+    assert trajectory.truncated
+
+
 async def test_tokens_that_no_engine_is_known_to_have_sampled_are_no_trajectory():
     async def elsewhere(url, headers, idx, request, tokenizer, use_reward=True):
         return 0, Output([7, 8], [1, 1], [-0.5, -0.5], "stop")

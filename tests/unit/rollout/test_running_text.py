@@ -101,3 +101,14 @@ def test_the_work_grows_with_the_tokens_not_with_their_square():
         text.observe(list(b"c" * 20))
     assert len(text.whole) == 20 + turns * 40
     assert decode.decoded < 4 * len(text.whole)
+
+
+def test_the_cost_is_linear_in_the_tokens():
+    """Of 100 actions without an answer each is decoded with the one before it, not with all of them."""
+    decoded = []
+    text = RunningText(lambda ids: decoded.append(len(ids)) or "x" * len(ids), [1] * 50, "prompt")
+    for _ in range(100):
+        assert text.act([2, 2]) == "xx"
+        text.observe([])
+    assert text.whole == "prompt" + 200 * "x"
+    assert sum(decoded) < 50 + 52 + 100 * 10

@@ -58,6 +58,7 @@ async def run(*returned):
         (trajectory(calls="x"), "extra_logs['calls'] of type str; expected a number that a float holds"),
         (trajectory(calls=None), "extra_logs['calls'] of type NoneType; expected a number that a float holds"),
         (trajectory(calls=10**400), "extra_logs['calls'] of type int; expected a number that a float holds"),
+        (dataclasses.replace(trajectory(), facts=[("runs", 1)]), "facts of type list; expected a dict of numbers"),
         (trajectory(facts={"runs": "x"}), "facts['runs'] of type str; expected a number that a float holds"),
     ],
 )
