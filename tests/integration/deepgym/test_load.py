@@ -1,7 +1,6 @@
 """Many requests at once, and many one after the other, on the local sandbox."""
 
 import asyncio
-import math
 import time
 
 import aiohttp
@@ -13,14 +12,13 @@ from deepgym import DeepGym, load_environment
 from deepgym.integrations.grader import Graded
 from deepgym.integrations.openrlhf import DEADLINE_S, create_openrlhf_router
 from deepgym.integrations.slots import Slots
-from deepgym.models import ErrorType
 from deepgym.registry import find_folder
 from deepgym.sandbox.base import Job, JobResult
 from deepgym.sandbox.local.sandbox import LocalSandbox
 from tests.deepgym_fakes import served
 from tests.integration.deepgym.soak import soak
 
-REQUESTS = 256
+REQUESTS = 512
 RUNS_AT_ONCE = 8  # in the sandbox: the slow answers sleep, so more than the machine's cores
 RIGHT = find_folder("pair_with_sum").reference()
 SLOW = "import time\ntime.sleep(0.3)\ndef pair_with_sum(numbers, target):\n    return 0\n"
@@ -47,7 +45,7 @@ class CountingSandbox:
 
 
 @pytest.mark.timeout(600)
-async def test_256_requests_at_once_half_of_them_slow():
+async def test_512_requests_at_once_half_of_them_slow():
     memory = psutil.Process().memory_info
     sandbox, slots, app = CountingSandbox(), Slots(32), FastAPI()
     most_slots = 0
@@ -77,10 +75,7 @@ async def test_256_requests_at_once_half_of_them_slow():
             grown = memory().rss - before
     late = max(took for *_, took in answers)
     assert late < DEADLINE_S + 5.0
-    right = [answer[:2] for answer in answers[::2]]
-    assert right.count((1.0, None)) >= 0.9 * len(right), right  # a busy machine may leave a few without a verdict
-    assert {error for reward, error in right if reward == 0.0} <= {ErrorType.DEADLINE_EXCEEDED}
-    assert all(reward in (0.0, 1.0) or math.isnan(reward) for reward, _ in right)
+    assert [answer for answer in answers[::2] if answer[:2] != (1.0, None)] == []
     assert [answer for answer in answers[1::2] if answer[0] == 1.0] == []
     assert most_slots == 32
     assert (sandbox.most, sandbox.now) == (RUNS_AT_ONCE, 0)
