@@ -45,7 +45,7 @@ class Checkpoints:
         self._ckpt = job.config.ckpt
         self._store = store_of(self._ckpt)
         self._at_rest: Snapshot | None = None  # after the last finished step; None: weights are moving
-        self._saved = job.step if job.step > 0 else None  # the newest step that is on the disk
+        self._saved = job.step if self._ckpt.saves and job.step > 0 else None  # the newest step that is on the disk
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -76,16 +76,17 @@ class Checkpoints:
     def after_step(self, evaluation: Mapping[str, float]) -> None:
         """Save if a save is due, or if this evaluation is the best so far. A save that fails is said, and the run
         goes on: it still has its earlier checkpoints."""
-        if self._at_rest is None:
+        if self._at_rest is not None:
+            self._at_rest = self._snapshot()  # with the groups that have finished since
+        elif self._saved != self._job.step:
             return
-        self._at_rest = self._snapshot()  # with the groups that have finished since
         try:
             metric = rating(self._ckpt.best_metric_key, evaluation)
-            if self._saved == self._job.step:  # by this step's first call; this one is that of its late evaluation
+            if self._saved == self._job.step:  # by this step's first call, or before the resume; this evaluation is late
                 if metric is not None:
                     with termination_waits():
                         self._store.rate(self._job.step, metric)
-            elif self._is_due(self._job.step) or self._is_best(metric):
+            elif self._at_rest is not None and (self._is_due(self._job.step) or self._is_best(metric)):
                 self._save(self._at_rest, metric)
         except CheckpointError as error:
             logger.error("%s", error)

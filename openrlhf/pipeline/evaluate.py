@@ -29,7 +29,8 @@ class EvaluationInFlight:
 
 class Evaluations:
     """When a run is evaluated: every eval.steps-th step, with eval.at_start before the first, and after the last one
-    in either case. Results are logged. `sample` as for `evaluate`.
+    in either case. Results are logged; that of the step after which a run is resumed is made if metrics.jsonl has none:
+    the run was interrupted in it. `sample` as for `evaluate`.
     """
 
     def __init__(self, job: Job, sample: Generate | None = None) -> None:
@@ -37,9 +38,11 @@ class Evaluations:
         self._every, self._at_start = job.config.eval.steps, job.config.eval.at_start
         self._evaluated: int | None = None  # the newest step that was
 
-    def at_start(self) -> None:
-        if self._at_start and self._job.step == 0:
-            self._run()
+    def at_start(self) -> dict[str, float]:
+        """With eval.at_start before the first step; of a resumed run the numbers of the last one, as `after_step`."""
+        if self._job.step == 0:
+            return self._run() if self._at_start else {}
+        return self.after_step()
 
     def after_step(self) -> dict[str, float]:
         """The numbers of this step, if it is one to be evaluated, else none."""
@@ -52,6 +55,8 @@ class Evaluations:
 
     def _run(self) -> dict[str, float]:
         self._evaluated = self._job.step
+        if recorded := self._job.tracker.resumed_evaluation(self._job.step):
+            return recorded
         found = evaluate(self._job, self._sample)
         if found:
             self._job.tracker.log(self._job.step, found)

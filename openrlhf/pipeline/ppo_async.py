@@ -28,7 +28,7 @@ def train(job: Job, waiting: Sequence[Waiting] = ()) -> Checkpoints:
     redraw = [(episode, job.loader.prompt(prompt_id)) for episode, prompt_id in lost]
     with Sampler(job, waiting, redraw) as sampler, saving(job, sampler.snapshot) as checkpoints:
         evaluations = Evaluations(job, sampler.evaluate)
-        evaluations.at_start()
+        checkpoints.after_step(evaluations.at_start())
         while job.step < job.length.steps and (batch := sampler.take()) is not None:
             report = StepReport(metrics=batch.metrics, groups=batch.groups)
             stages.judge(job, report)

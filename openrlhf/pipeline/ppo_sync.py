@@ -18,7 +18,7 @@ def train(job: Job) -> Checkpoints:
     models_to_bed(job)
     evaluations = Evaluations(job)
     with saving(job) as checkpoints:
-        evaluations.at_start()
+        checkpoints.after_step(evaluations.at_start())
         while job.step < job.length.steps and (prompts := stages.draw(job)):
             report = StepReport()
             groups = stages.roll_out(job, prompts, report)

@@ -68,6 +68,20 @@ class RunTracker:
             for writer in self._writers:
                 writer.write(step, metrics)
 
+    def resumed_evaluation(self, step: int) -> dict[str, float]:
+        """What metrics.jsonl has of the evaluation of the step after which the run was resumed; empty for another step,
+        or where that evaluation was not finished.
+
+        Raises:
+            TrackError: the disk refused.
+        """
+        if step != self._resume_after:
+            return {}
+        with self._written():
+            rows = self._open_metrics().rows
+        newest = rows[-1] if rows and rows[-1]["step"] == step else {}
+        return {name: value for name, value in newest.items() if name.startswith("eval_")}
+
     def expect(self, total_steps: int) -> None:
         """The run will have so many steps: of one that is resumed it is known only when its state is loaded."""
         self._console.expect(total_steps)
