@@ -1,6 +1,8 @@
 """The config as YAML: `--config run.yaml` read, and the resolved config written beside every run."""
 
+import re
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ from openrlhf.config.errors import ConfigError
 from openrlhf.config.legacy import RENAMED, named
 from openrlhf.config.names import nearest
 from openrlhf.config.ppo import PPOConfig
-from openrlhf.config.schema import Flag, flags, flatten, nest, values
+from openrlhf.config.schema import Flag, flags, flatten, nest, sections, values
 from openrlhf.config.secret import SECRETS, without_login
 
 DERIVED = "derived"  # key of the flags whose values follow from the others
+_ODD_NUMBER = re.compile(r"[+-]?0[0-9]|.*[_:]")  # what YAML 1.1 and the command line do not read alike
 
 
 def to_yaml(config: Section, derived: Collection[str] = ()) -> str:
@@ -34,9 +37,16 @@ def to_yaml(config: Section, derived: Collection[str] = ()) -> str:
     return yaml.safe_dump(nest(flat) | listed, sort_keys=False)
 
 
+@cache
+def _sections() -> frozenset[str]:
+    return frozenset(path for path, _ in sections(PPOConfig)) | {DERIVED}
+
+
 def _unknown(source: str, key: str) -> str:
     if key in RENAMED:
         return f"{source}: {key} is an old name; write {named(RENAMED[key], dashes='')}"
+    if key in _sections():
+        return f"{source}: {key} takes keys, not a value"
     parent = next((path for path in flags() if key.startswith(f"{path}.")), None)
     if parent is not None:
         return f"{source}: {parent} takes a value, not keys"
@@ -45,7 +55,15 @@ def _unknown(source: str, key: str) -> str:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML in which a key may stand once; the usual loader takes the last silently."""
+    """YAML in which a key may stand once (the usual loader takes the last silently), and a number is written as on the
+    command line."""
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        """010, 1_000 and 1:30 are texts, which are judged like words of a command line: YAML 1.1 makes 8, 1000 and 90
+        of them. 0x10 and 0b10 say what they are, and stay numbers."""
+        tag: str = super().resolve(kind, value, implicit)
+        number = tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+        return "tag:yaml.org,2002:str" if number and _ODD_NUMBER.match(value) else tag
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -125,12 +143,13 @@ def _fault(flag: Flag, value: Any) -> str | None:
 
 def read_yaml(path: str, *, anew: bool = False) -> PPOConfig:
     """Defaults from a YAML file with nested or dotted keys; ConfigError names every unknown key and wrong value.
+    A section without keys, as when they are all commented out, says nothing.
 
     Values equal to the default count as not given, so a dumped config does not look as if every flag had been typed.
     `anew`: so do the values that the file says followed from others, where they are as it says.
     """
     prefix, missing = f"{DERIVED}.", object()
-    loaded = _load(path)
+    loaded = {key: value for key, value in _load(path).items() if value is not None or key not in _sections()}
     followed = {key.removeprefix(prefix): loaded.pop(key) for key in list(loaded) if key.startswith(prefix)}
     flat = {
         key: None if value == "None" else value

@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from openrlhf.config.errors import ConfigError
 from openrlhf.config.machine import Machine
 from openrlhf.config.parse import parse_ppo
 from openrlhf.config.ppo import PPOConfig
@@ -75,3 +76,60 @@ def test_what_somebody_changes_in_the_file_is_given(tmp_path):
     text = to_yaml(config, {"ds.param_dtype", "ds.attn_implementation"})
     file.write_text(text.replace("param_dtype: bf16", "param_dtype: fp32", 1))
     assert given(read_yaml(str(file), anew=True)) == {"ds.param_dtype"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train:\n  # max_steps: 10\nactor:\n  adam:\n  # lr: 1e-6\n",
+        "actor.adam:\n",
+        "derived:\n",
+        "train: {}\n",
+        "train: null\nderived: ~\n",
+    ],
+)
+def test_a_section_whose_keys_are_commented_out_says_nothing(tmp_path, text):
+    file = tmp_path / "run.yaml"
+    file.write_text(text)
+    assert read_yaml(str(file)) == PPOConfig()
+
+
+@pytest.mark.parametrize("key", ["train", "actor.adam", "derived"])
+def test_a_value_where_a_section_stands_is_said_as_it_is(tmp_path, key):
+    file = tmp_path / "run.yaml"
+    file.write_text(f"{key}: 5\n")
+    with pytest.raises(ConfigError) as caught:
+        read_yaml(str(file))
+    assert caught.value.problems == (f"{file}: {key} takes keys, not a value",)
+
+
+@pytest.mark.parametrize("word", ["1_000", "1:30", "0x1_0", "-1_0", "190:20:30"])
+def test_a_whole_number_of_a_file_is_written_as_on_the_command_line(tmp_path, word):
+    """YAML 1.1 reads 1000, 90, 16, -10 and 685230."""
+    file = tmp_path / "run.yaml"
+    file.write_text(f"train:\n  max_steps: {word}\n")
+    with pytest.raises(ConfigError) as caught:
+        read_yaml(str(file))
+    assert caught.value.problems == (f"{file}: train.max_steps {word!r}: {word!r} is no whole number",)
+
+
+@pytest.mark.parametrize("word", ["1_0.5", "1:30.5", "1_0"])
+def test_so_is_any_other_number(tmp_path, word):
+    """YAML 1.1 reads 10.5, 90.5 and 10."""
+    file = tmp_path / "run.yaml"
+    file.write_text(f"actor.adam.betas: [0.9, {word}]\n")
+    with pytest.raises(ConfigError) as caught:
+        read_yaml(str(file))
+    assert caught.value.problems == (f"{file}: actor.adam.betas [0.9, {word!r}]: {word!r} is no number",)
+
+
+def test_a_leading_zero_changes_no_number_and_texts_keep_their_form(tmp_path):
+    """As `--train.max_steps 010`, which is 10; YAML 1.1 reads 8. A folder may be called 1_000. 0x10 is 16."""
+    file = tmp_path / "run.yaml"
+    file.write_text("train.max_steps: 010\ntrain.seed: 08\nckpt.output_dir: 1_000\nckpt.max_num: 0x10\n")
+    read = read_yaml(str(file))
+    assert (read.train.max_steps, read.train.seed, read.ckpt.max_num, read.ckpt.output_dir) == (10, 8, 16, "1_000")
+    assert parse_ppo(["--train.max_steps", "010"]).config.train.max_steps == 10
+    again = tmp_path / "again.yaml"
+    again.write_text(to_yaml(read))
+    assert read_yaml(str(again)) == read
