@@ -166,7 +166,16 @@ async def _read(response: aiohttp.ClientResponse, where: str) -> str:
         body += chunk
         if len(body) > MAX_BODY_BYTES:
             raise RewardError(f"{where}: the answer to one sample exceeds {MAX_BODY_BYTES} bytes")
-    return body.decode("utf-8", errors="replace")
+    return _text(bytes(body), response.charset)
+
+
+def _text(body: bytes, charset: str | None) -> str:
+    """By the charset of the Content-Type, as UTF-8 where there is none or it is unknown; without a byte order mark."""
+    try:
+        text = body.decode(charset or "utf-8", errors="replace")
+    except (LookupError, ValueError):
+        text = body.decode("utf-8", errors="replace")
+    return text.removeprefix("\ufeff")
 
 
 def _start(body: str, limit: int = 120) -> str:

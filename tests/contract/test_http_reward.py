@@ -102,6 +102,30 @@ async def test_content_type_and_trailing_slash_do_not_matter(serve, source, suff
     assert (await score(source(await serve(handler) + suffix))).reward == 1.0
 
 
+ANSWER = '{"rewards": [1], "extra_logs": {"é": 2}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"\xef\xbb\xbf" + ANSWER.encode(), "application/json"),  # as .NET and PowerShell begin a UTF-8 text
+        (b"\xef\xbb\xbf" + ANSWER.encode(), "application/json; charset=utf-8"),
+        (ANSWER.encode("utf-16"), "application/json; charset=utf-16"),
+        (b"\xff\xfe" + ANSWER.encode("utf-16-le"), "application/json; charset=UTF-16LE"),
+        (ANSWER.encode("latin-1"), "application/json; charset=ISO-8859-1"),
+        (ANSWER.encode(), 'text/plain; charset="utf8"'),
+        (ANSWER.encode(), "application/json; charset=none-such"),
+        (ANSWER.encode(), "application/json; charset=hex"),
+    ],
+)
+async def test_an_answer_is_read_in_its_own_encoding(serve, source, body, kind):
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(body=body, headers={"Content-Type": kind})
+
+    outcome = await score(source(await serve(handler)))
+    assert (outcome.reward, outcome.extra_logs) == (1.0, {"é": 2.0})
+
+
 @pytest.mark.parametrize("body", ['{"rewards": [NaN], "error_types": ["timeout"]}', '{"rewards": [null]}'])
 async def test_nan_and_null_are_no_verdict(serve, source, body):
     http = source(await serve(answering(body)))
