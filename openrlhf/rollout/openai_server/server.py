@@ -228,7 +228,12 @@ class _Refused(ValueError):
 
 async def _json(request: web.Request) -> Any:
     try:
-        return await request.json()
+        body = await request.json()
+        json.dumps(body, ensure_ascii=False).encode()  # what tokenizer and engine raise would pass for their own fault
+        return body
+    except UnicodeEncodeError as error:
+        before = error.object[max(0, error.start - 20) : error.start]
+        raise ValueError(f"half of a surrogate pair follows {before!r}: no text has one; leave it out") from error
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"the body is no JSON: {error}") from error
     except LookupError as error:  # the charset of the content type

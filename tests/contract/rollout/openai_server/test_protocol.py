@@ -368,3 +368,39 @@ async def test_without_a_session_nothing_is_kept(talk):
             await client.chat.completions.create(model="policy", messages=HELLO, extra_body={"session_id": "s"})
     assert len(t.server.sessions) == 1
     assert len(t.session.traces) == 1
+
+
+HALF = "half of a surrogate pair follows"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"role": "user", "content": "say \ud83d"}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "say \udc00"}]}]},
+        {"messages": HELLO, "stop": ["\ud800"]},
+        {"messages": HELLO, "tools": [ADD | {"\udfff": 1}]},
+    ],
+)
+async def test_half_of_a_surrogate_pair_is_the_requests_fault(talk, body):
+    """json.dumps writes it as an escape, which is valid JSON; the other half may have been cut off by the agent."""
+    async with (
+        talk(lambda call: completion("hi")) as t,
+        aiohttp.ClientSession() as http,
+        http.post(f"{t.server.base_url('s')}/chat/completions", data=json.dumps(body)) as response,
+    ):
+        assert response.status == 400
+        error = (await response.json())["error"]
+    assert error["code"] == "invalid_request_error"
+    assert HALF in error["message"]
+    assert t.engine.calls == []
+    assert t.session.failure is None
+
+
+async def test_half_of_a_pair_is_named_by_what_stands_before_it_and_a_whole_pair_is_a_character(talk):
+    async with talk(lambda call: completion("hi")) as t, aiohttp.ClientSession() as http:
+        async with http.post(f"{t.server.address}/tokenize", data='{"prompt": "say \\ud83d."}') as response:
+            assert response.status == 400
+            assert f"""{HALF} '{{"prompt": "say ': no text""" in (await response.json())["error"]["message"]
+        async with http.post(f"{t.server.address}/tokenize", data='{"prompt": "\\ud83d\\ude00"}') as response:
+            assert response.status == 200
