@@ -82,7 +82,7 @@ class Checkpoints:
             return
         try:
             metric = rating(self._ckpt.best_metric_key, evaluation)
-            if self._saved == self._job.step:  # by this step's first call, or before the resume; this evaluation is late
+            if self._saved == self._job.step:  # by its first call, or before the resume; this evaluation is late
                 if metric is not None:
                     with termination_waits():
                         self._store.rate(self._job.step, metric)
