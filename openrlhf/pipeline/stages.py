@@ -174,10 +174,11 @@ def learn(job: Job, experience: Experience | None, report: StepReport) -> None:
 
 
 def shape(job: Job, experience: Experience, report: StepReport) -> None:
-    """Length penalties, clipping and running normalisation of the rewards."""
+    """Length penalties, clipping and running normalisation of the rewards, those of turns in proportion."""
     limit = response_limit(job.config.rollout, job.config.data)
-    experience.rewards, metrics = shape_rewards(experience, job.config.reward, limit, job.normaliser)
-    report.metrics |= metrics
+    shaped = shape_rewards(experience, job.config.reward, limit, job.normaliser)
+    experience.rewards, experience.turn_rewards = shaped.rewards, shaped.turn_rewards
+    report.metrics |= shaped.metrics
 
 
 def estimate_advantages(job: Job, experience: Experience, report: StepReport) -> None:

@@ -2,7 +2,8 @@
 
 A sample's reward stands on its last action token. Where the environment rewarded turns (`Experience.turn_rewards`),
 each of those stands on its turn's last action, and the last action gets what is left, so that the return at the first
-action of a sample is its reward, whatever was clipped, penalised or normalised before.
+action of a sample is its reward, whatever was clipped, penalised or normalised before. Both are in one unit:
+`rl.shaping` scales the rewards of turns as it scales their sample's.
 """
 
 from collections import defaultdict
@@ -34,9 +35,9 @@ def with_turn_rewards(
 ) -> torch.Tensor:
     """Return (B, T) float64: turns (B, T) where they stand, and at each row's last action token what is left.
 
-    rewards (B,) is the sample's reward on each of its rows; rows of one sample are its segments, in order. What is left
-    after segment k is the reward minus the turn rewards of segments 1 to k: they have been earned by then. So the
-    undiscounted return at a token is the sample's reward minus what its earlier turns gave.
+    rewards (B,) is the sample's reward on each of its rows, in the unit of `turns`; rows of one sample are its
+    segments, in order. What is left after segment k is the reward minus the turn rewards of segments 1 to k: they have
+    been earned by then. So the undiscounted return at a token is the sample's reward minus what its earlier turns gave.
     Example: one row, reward 1, turns 0.25 at token 1, actions at 1 and 3 -> [0, 0.25, 0, 0.75].
     """
     earned: dict[int, float] = defaultdict(float)

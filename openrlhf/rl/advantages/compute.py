@@ -33,11 +33,11 @@ def compute_advantages(
 ) -> AdvantageResult:
     """Group statistics -> KL in the reward -> returns or GAE -> batch normalisation, in float64, of a rollout batch.
 
-    `experience.rewards` are final: penalties, clipping and running normalisation come before (`rl.shaping`). The
-    estimator sees every sample once; each segment of a sample gets the sample's number as its terminal reward. Rewards
-    of single turns (experience.turn_rewards) keep their place where tokens differ in what follows them, which is gae
-    and reinforce (`rl.token_rewards`). Grouped estimators compare whole samples: every token gets the sample's number,
-    and nothing is discounted (gamma 1).
+    `experience.rewards` and `.turn_rewards` are final: penalties, clipping and running normalisation come before
+    (`rl.shaping`). The estimator sees every sample once; each segment of a sample gets the sample's number as its
+    terminal reward. Rewards of single turns (experience.turn_rewards) keep their place where tokens differ in what
+    follows them, which is gae and reinforce (`rl.token_rewards`). Grouped estimators compare whole samples: every token
+    gets the sample's number, and nothing is discounted (gamma 1).
     gae needs experience.values. KL enters the reward iff not kl.use_loss and kl_coef > 0; then old_logprobs and
     ref_logprobs must be there (ValueError for what is missing). Returns and values are those before normalisation.
     `advantage_mask` says what bad examples (experience.bad_examples) still shape; the advantages of those that are not

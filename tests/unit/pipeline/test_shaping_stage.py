@@ -4,6 +4,11 @@ import numpy as np
 import pytest
 
 from openrlhf.pipeline.ppo_sync import train
+from openrlhf.pipeline.report import StepReport
+from openrlhf.pipeline.stages import shape
+from openrlhf.rl.packing import collate
+from openrlhf.types import Turn
+from tests.unit.rl import samples
 
 
 def shaped(run) -> dict[bool, set[float]]:
@@ -50,3 +55,12 @@ def test_the_running_mean_goes_on_from_step_to_step_and_is_saved(rig):
     fresh.job.load_state_dict(state)
     assert fresh.job.normaliser.count == 16
     assert fresh.job.normaliser.mean == pytest.approx(1.5)
+
+
+def test_rewards_of_turns_are_shaped_with_their_sample(rig):
+    run = rig({}, prompts=1)
+    # Turns of 8 and 8 and the default range (-10, 10): 16 -> 10, so 5 and 5.
+    part = samples.segment([1, 2, 3, 4], [0, 1, 0, 1], turns=(Turn(1, 2, 8.0), Turn(3, 4, 8.0)))
+    batch = collate([samples.RolloutGroup("g", (samples.rollout("g", 0, 16.0, part),))])
+    shape(run.job, batch, StepReport())
+    assert (batch.rewards.tolist(), batch.turn_rewards.tolist()) == ([10], [[0, 5, 0, 5]])

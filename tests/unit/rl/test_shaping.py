@@ -1,15 +1,19 @@
 """Raw rewards on their way to the advantages."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from openrlhf.config.algo import AdvantageConfig, KlConfig
 from openrlhf.config.reward import RewardConfig
+from openrlhf.rl.advantages.compute import compute_advantages
 from openrlhf.rl.metrics import rollout_metrics
 from openrlhf.rl.packing import collate
 from openrlhf.rl.running_normaliser import RunningNormaliser
 from openrlhf.rl.shaping import clip_rewards, shape_rewards
+from openrlhf.types import Turn
 from tests.unit.rl import samples
 
 
@@ -19,7 +23,8 @@ def test_clip():
 
 
 def shaped(batch, limit=4, normaliser=None, **settings):
-    return shape_rewards(batch, RewardConfig(**settings), limit, normaliser)
+    found = shape_rewards(batch, RewardConfig(**settings), limit, normaliser)
+    return found.rewards, found.metrics
 
 
 def test_nothing_but_the_clip_by_default():
@@ -97,3 +102,76 @@ def test_a_broken_reward_does_not_enter_the_statistics():
     batch = samples.experience([[0, 1]] * 2, [math.nan, 1.0])
     with pytest.raises(FloatingPointError):
         shaped(batch, normaliser=RunningNormaliser())
+
+
+def rewarded_turns(*turns):
+    """Samples of two one-token actions, at 1 and 3, with these rewards."""
+    ends = (Turn(1, 2), Turn(3, 4))
+    made = []
+    for number, gains in enumerate(turns):
+        told = tuple(replace(turn, reward=gain) for turn, gain in zip(ends, gains, strict=True))
+        part = samples.segment([1, 2, 3, 4], [0, 1, 0, 1], turns=told)
+        made.append(samples.rollout("g", number, sum(gains), part))
+    return collate([samples.RolloutGroup("g", tuple(made))])
+
+
+def first_and_last_return(batch, normaliser=None, **settings):
+    """Undiscounted returns at the first and the last action of each row, shaped as a training step does."""
+    found = shape_rewards(batch, RewardConfig(**settings), 4, normaliser)
+    batch.rewards, batch.turn_rewards = found.rewards, found.turn_rewards
+    returns = compute_advantages(batch, AdvantageConfig(estimator="reinforce"), KlConfig(init_coef=0.0), 0.0).returns
+    acting = [row[mask] for row, mask in zip(returns, batch.action_mask, strict=True)]
+    return [(pytest.approx(row[0], abs=1e-5), pytest.approx(row[-1], abs=1e-5)) for row in acting]
+
+
+def test_turns_keep_their_share_of_a_clipped_reward():
+    # 8 + 8 = 16 -> 10: times 10/16, so 5 and 5. 100 + 100 = 200 -> 10: 5 and 5. 0 + -20 -> -10: 0 and -10.
+    # 3 + 4 = 7 is inside: as it is, though a turn alone may be outside: 12 - 5 = 7.
+    batch = rewarded_turns((8.0, 8.0), (100.0, 100.0), (0.0, -20.0), (3.0, 4.0), (12.0, -5.0))
+    raw = batch.turn_rewards.copy()
+    found = shape_rewards(batch, RewardConfig(), 4, None)
+    assert found.turn_rewards[:, [1, 3]].tolist() == [[5, 5], [5, 5], [0, -10], [3, 4], [12, -5]]
+    assert found.turn_rewards.dtype == np.float32
+    assert batch.turn_rewards.tolist() == raw.tolist()
+    assert first_and_last_return(batch) == [(10, 5), (10, 5), (-10, -10), (7, 4), (7, -5)]
+
+
+def test_a_clip_range_without_zero_leaves_turns_alone():
+    # Range (1, 5): 0 and -2 become 1, which is no share of them; 0.5 would grow to 1. The last action gets what is left
+    # of 1: 1 - 2, 1 + 1, 1 - 0.25. 10 becomes 5, half of it: turns 4 and 1.
+    batch = rewarded_turns((2.0, -2.0), (-1.0, -1.0), (0.25, 0.25), (8.0, 2.0))
+    assert first_and_last_return(batch, clip_range=(1.0, 5.0)) == [(1, -1), (1, 2), (1, 0.75), (5, 1)]
+
+
+def test_turns_are_normalised_with_their_sample():
+    # Rewards 200 and 0: mean 100, deviation 100, so 1 and -1. Turns 1 and 1, and 0 and 0; the mean, -1, falls on the
+    # last action of each: 1 - 1 = 0, and 0 - 1 = -1.
+    batch = rewarded_turns((100.0, 100.0), (0.0, 0.0))
+    found = first_and_last_return(batch, RunningNormaliser(), clip_range=(-1000.0, 1000.0))
+    assert found == [(1, 0), (-1, -1)]
+    # With the clip before it: 10 and 0, mean 5, deviation 5; turns 5 and 5 -> 1 and 1. The same.
+    assert first_and_last_return(rewarded_turns((100.0, 100.0), (0.0, 0.0)), RunningNormaliser()) == found
+
+
+def test_equal_rewards_blow_no_turn_up():
+    # Both 1: mean 1, deviation 0, so 0 each. Divided by the floor of 1e-6 the turns would be a million; they stay.
+    batch = rewarded_turns((1.0, 0.0), (0.0, 1.0))
+    assert first_and_last_return(batch, RunningNormaliser()) == [(0, -1), (0, 0)]
+
+
+def test_a_penalty_falls_on_the_last_action():
+    # Length 2 of 4, buffer 4: excess 2, penalty -0.5 * 2/4 = -0.25. Reward 1 + 2 - 0.25, turns as they are.
+    batch = rewarded_turns((1.0, 2.0))
+    found = first_and_last_return(batch, overlong_buffer_len=4, overlong_penalty_factor=0.5)
+    assert found == [(2.75, 1.75)]
+
+
+def test_turns_in_two_segments_of_one_sample():
+    # 8 in each segment, 16 -> 10: 5 and 5. The return is 10 in the first segment, and 5, still to earn, in the second.
+    part = samples.segment([1, 2], [0, 1], turns=(Turn(1, 2, 8.0),))
+    batch = collate([samples.RolloutGroup("g", (samples.rollout("g", 0, 16.0, part, part),))])
+    assert first_and_last_return(batch) == [(10, 10), (5, 5)]
+
+
+def test_without_rewarded_turns_there_are_none():
+    assert shape_rewards(samples.experience([[0, 1]], [1.0]), RewardConfig(), 4, None).turn_rewards is None
