@@ -49,6 +49,7 @@ class Episode:
         self.too_many_images: str | None = None  # how many, where feedback was left out for their number
         self._max_length = max_length
         self._truncated = False
+        self._asked_with = 0  # tokens that the last action was sampled after
         self._reward = 0.0
         self._score: float | None = None
         self._logs: dict[str, float] = {}
@@ -71,13 +72,18 @@ class Episode:
 
     def act(self, completion: Completion) -> str:
         """Take in a sampled action; returns the text that it adds, special tokens kept."""
+        self._asked_with = len(self.tokens)
         self.tokens.act(completion)
         self._truncated = completion.finish_reason == "length"
         self.num_turns += 1
         return self._text.act(completion.token_ids.tolist())
 
     def answer(self, result: StepResult, images: Sequence[EncodedImage], per_turn: bool) -> None:
-        """Take in the environment's answer to the last action, whose feedback shows these images."""
+        """Take in the environment's answer to the last action, whose feedback shows these images.
+
+        Where neither added a token, the next action would be asked for with the same context, maybe for ever: the
+        episode is over, and cut short.
+        """
         self._reward += result.reward
         self._score = result.score if result.score is not None else self._score
         if per_turn:
@@ -89,6 +95,8 @@ class Episode:
             self._see(result.feedback, images)
         elif not result.done:
             self._observe(result.feedback)
+        if not self.over and len(self.tokens) == self._asked_with:
+            self.over = self._truncated = True
 
     def outcome(self) -> RewardOutcome:
         score = self._reward if self._score is None else self._score

@@ -34,7 +34,8 @@ class MultiTurnAgentExecutor(AgentExecutorBase):
 
     The episode is truncated where its last action ended for length, or where the context was full before the
     environment was done; feedback that does not fit is cut, and left out whole where it shows images. Feedback after
-    `done` is not appended.
+    `done` is not appended. Where an action has no token and its step gives no feedback, the episode ends too,
+    truncated: the next request would be the same one.
 
     Reward: the sum of the steps' `rewards`. Score: the last `scores` that a step gave, else that sum. Extra logs: the
     sum over the steps that gave the name; `num_turns` counts the actions.

@@ -348,6 +348,24 @@ async def test_rewards_can_be_kept_per_turn():
     assert [turn.reward for turn in summed.segments[0].turns] == [None, None]
 
 
+async def test_an_episode_that_stands_still_ends_truncated():
+    # "x", then no token and no feedback: a third request would be the second one again. Reward 0.5 + 0.5.
+    said = iter(["x", "", "never asked for"])
+    engine = ScriptedEngine(lambda call: completion(next(said), eos=False, finish_reason="stop"))
+    kind = agent(lambda self, states: {"rewards": 0.5, "done": False})
+    trajectory = await within(5, play(MultiTurnAgentExecutor(kind), engine, prompt="ab"))
+    assert [call.prompt_token_ids for call in engine.calls] == [[97, 98], [97, 98, 120]]
+    assert (trajectory.outcome.reward, trajectory.truncated) == (1.0, True)
+    assert trajectory.outcome.extra_logs["num_turns"] == 2.0
+
+
+async def test_feedback_after_an_action_without_tokens_lets_the_episode_go_on():
+    engine = ScriptedEngine(lambda call: completion("", eos=False, finish_reason="stop"))
+    trajectory = await within(5, play(MultiTurnAgentExecutor(agent(done_at(3))), engine, prompt="ab"))
+    assert [len(call.prompt_token_ids) for call in engine.calls] == [2, 3, 4]  # `!` after each
+    assert not trajectory.truncated
+
+
 @pytest.mark.parametrize("where", ["__init__", "reset", "step", "form"])
 async def test_a_failing_agent_leaves_its_sample_ungraded_and_harms_no_other(where, caplog):
     class Failing(AgentInstanceBase):
