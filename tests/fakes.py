@@ -32,7 +32,9 @@ class FakeTokenizer:
     all_special_tokens: Sequence[str] = ("<eos>", "<bos>")
     added_tokens_decoder: ClassVar[dict[int, Any]] = {}
 
-    def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
+    def __call__(
+        self, text: str, add_special_tokens: bool = True, split_special_tokens: bool = False
+    ) -> dict[str, list[int]]:
         ids = [ord(character) for character in text]
         return {"input_ids": [1, *ids] if add_special_tokens else ids}
 

@@ -92,5 +92,6 @@ class TirEpisode:
         return Trajectory(segments, self.truncated, outcome, facts)
 
     def _ids(self, result: str) -> list[int]:
+        """What a program prints is text: an end token or a turn of somebody else that it writes does not become one."""
         block = f"\n```output\n{result}\n```\n\n\n"
-        return list(self._tokenizer(block, add_special_tokens=False)["input_ids"])
+        return list(self._tokenizer(block, add_special_tokens=False, split_special_tokens=True)["input_ids"])

@@ -109,8 +109,8 @@ async def test_sampled_ids_are_never_tokenised_again():
     class Merging(FakeTokenizer):
         """Writes `00` as one token, which the policy samples as two."""
 
-        def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
-            return super().__call__(text.replace("00", chr(0x10FFFF)), add_special_tokens)
+        def __call__(self, text: str, add_special_tokens: bool = True, **settings: bool) -> dict[str, list[int]]:
+            return super().__call__(text.replace("00", chr(0x10FFFF)), add_special_tokens, **settings)
 
     engine = saying(stopped(f"100 {OPEN}"), stopped("\nprint(100)\n```"), completion("100"))
     trajectory, _ = await play(engine, lambda code: CodeResult("100", error=False), tokenizer=Merging())
