@@ -36,3 +36,9 @@ def opened(ids: Sequence[int], opening: int | None) -> list[int]:
     """The ids with `opening` in front. No ids stay none: an empty prompt is to be refused, not sampled from."""
     found = list(ids)
     return found if opening is None or not found or found[0] == opening else [opening, *found]
+
+
+def kept_end(ids: Sequence[int], count: int, opening: int | None) -> list[int]:
+    """The last `count` ids, at least 1; where the first of all is `opening`, it and the last `count` - 1."""
+    first = list(ids[:1]) if ids[0] == opening and len(ids) > count else []
+    return first + list(ids[max(0, len(ids) - count) + len(first) :])

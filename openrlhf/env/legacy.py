@@ -27,7 +27,7 @@ from openrlhf.env.terms.code_use import ERRORS, RUNS
 from openrlhf.env.tools import TaskTools
 from openrlhf.faults import describe, is_ctrl_c
 from openrlhf.interfaces import LLMEngine
-from openrlhf.prompt_tokens import prompt_ids
+from openrlhf.prompt_tokens import opening_id, prompt_ids
 from openrlhf.types import Completion, SamplingParams, Segment, Trajectory
 
 STOPS = ("User:", "Human:", "Assistant:", "</answer>")
@@ -146,7 +146,11 @@ class LegacyExecutor:
     ) -> Trajectory:
         """Call the function until it gives an output. RuntimeError where it does not within the tries."""
         budget = plan_budget(
-            prompt_ids(hf_tokenizer, prompt), sampling_params.max_tokens, max_length, has_images=bool(images)
+            prompt_ids(hf_tokenizer, prompt),
+            sampling_params.max_tokens,
+            max_length,
+            has_images=bool(images),
+            opening=opening_id(hf_tokenizer),
         )
         ids = budget.prompt_token_ids
         engine = _Engine(llm_engine, sampling_params, max_length)

@@ -26,7 +26,7 @@ from openrlhf.models.load import DTYPES, check_vocabulary
 from openrlhf.models.scoring import FrozenBackend
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.models.value import Calibration, TokenValues, calibration, load_value_model
-from openrlhf.prompt_tokens import opened, opening_id
+from openrlhf.prompt_tokens import kept_end, opened, opening_id
 from openrlhf.types import MicroBatch, StepTotals
 
 logger = logging.getLogger(__name__)
@@ -54,15 +54,17 @@ class RewardModel:
     def encode(self, text: str, ended: bool = False) -> list[int]:
         """Token ids of a whole conversation; special tokens written in it count as such, and the last `max_len` stay.
 
-        It begins with the beginning-of-sequence token, once, where the tokenizer puts it before every text. The end
-        token is there where the text has it, or where it `ended`: a text that stops without it is scored where it stops
-        (ADR 0016), whatever the tokenizer would append. An empty text is the end token.
+        It begins with the beginning-of-sequence token, once, where the tokenizer puts it before every text, also where
+        what follows is cut. The end token is there where the text has it, or where it `ended`: a text that stops
+        without it is scored where it stops (ADR 0016), whatever the tokenizer would append. An empty text is the end
+        token.
         """
         ids: list[int] = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
         end = self.tokenizer.eos_token_id
         if ended and end is not None:
             ids.append(end)
-        return opened(ids, opening_id(self.tokenizer))[-self.max_len :] or [end or 0]
+        opening = opening_id(self.tokenizer)
+        return kept_end(opened(ids, opening) or [end or 0], self.max_len, opening)
 
     def _score(self, batch: MicroBatch) -> np.ndarray:
         last = torch.from_numpy(batch.cu_seqlens[1:]).long() - 1

@@ -8,7 +8,7 @@ from openrlhf.env.episode.images import expanded
 from openrlhf.env.episode.seeds import turn_seed
 from openrlhf.env.episode.tokens import EpisodeTokens
 from openrlhf.interfaces import LLMEngine
-from openrlhf.prompt_tokens import prompt_ids
+from openrlhf.prompt_tokens import num_added, opening_id, prompt_ids
 from openrlhf.rollout.agent_sampling import own_copy
 from openrlhf.rollout.running_text import RunningText
 from openrlhf.rollout.step_result import StepResult
@@ -35,12 +35,15 @@ class Episode:
         ValueError if no token is left, if images would be cut, or if the observation has not one placeholder for each.
         """
         ids = expanded(engine, prompt_ids(tokenizer, observation), images)
-        budget = plan_budget(ids, sampling.max_tokens, max_length, has_images=bool(images))
+        opening = opening_id(tokenizer)
+        budget = plan_budget(ids, sampling.max_tokens, max_length, has_images=bool(images), opening=opening)
         self._tokenizer = tokenizer
         self._engine = engine
         self.tokens = EpisodeTokens(budget.prompt_token_ids)
         kept = list(budget.prompt_token_ids)
-        self._text = RunningText(self._decode, kept, observation if len(kept) == len(ids) else self._decode(kept))
+        uncut = len(kept) == len(ids)
+        added = num_added(tokenizer, observation, kept)
+        self._text = RunningText(self._decode, kept, observation if uncut else self._decode(kept[added:]))
         self.label = label
         self.sampling = sampling
         self.images = list(images)

@@ -9,7 +9,7 @@ import numpy as np
 from openrlhf.env.episode.budget import plan_budget
 from openrlhf.env.episode.images import expanded
 from openrlhf.interfaces import LLMEngine
-from openrlhf.prompt_tokens import prompt_ids
+from openrlhf.prompt_tokens import opening_id, prompt_ids
 from openrlhf.rollout.agent import AgentExecutorBase
 from openrlhf.types import Completion, EncodedImage, RewardOutcome, SamplingParams, Segment, Trajectory, Turn
 
@@ -32,7 +32,13 @@ class SingleTurnExecutor(AgentExecutorBase):
         shown = tuple(images or ())
         if shown:
             prompt_token_ids = expanded(llm_engine, prompt_token_ids, shown)
-        budget = plan_budget(prompt_token_ids, sampling_params.max_tokens, max_length, has_images=bool(images))
+        budget = plan_budget(
+            prompt_token_ids,
+            sampling_params.max_tokens,
+            max_length,
+            has_images=bool(images),
+            opening=opening_id(hf_tokenizer),
+        )
         sampling = dataclasses.replace(sampling_params, max_tokens=budget.max_tokens)
         completion = await llm_engine.generate(budget.prompt_token_ids, sampling, shown or None)
         aborted = completion.finish_reason == "aborted"

@@ -4,6 +4,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 
 from openrlhf.data.budget import cut_prompts
+from openrlhf.env.math_tir.episode import TirEpisode
 from openrlhf.models.tokenizer import load_tokenizer
 from openrlhf.prompt_tokens import num_added, prompt_ids
 from openrlhf.rollout.episode import Episode
@@ -65,6 +66,21 @@ async def test_every_executor_gives_it_to_the_engine():
     episode = Episode("ab", "", SamplingParams(max_tokens=4), [], 20, Opening(), engine)
     assert episode.tokens.ids == [1, 97, 98]
     assert episode.text == "ab"
+
+
+async def test_a_cut_prompt_keeps_it_everywhere():
+    # 1 + 10 tokens, and 10 - 4 = 6 fit: the first, and "fghij". Texts do not show it, as with a whole prompt.
+    prompt, kept, sampling = "abcdefghij", [1, *map(ord, "fghij")], SamplingParams(max_tokens=4)
+    engine = ScriptedEngine(lambda call: completion("x"))
+    await SingleTurnExecutor().execute(prompt, "", sampling, 10, Opening(), engine)
+    assert engine.calls[0].prompt_token_ids == kept
+    episode = Episode(prompt, "", sampling, [], 10, Opening(), engine)
+    assert (episode.tokens.ids, episode.text) == (kept, "fghij")
+    assert TirEpisode(prompt, sampling, 10, Opening()).tokens.ids == kept
+    reward = ScriptedReward(lambda query, prompt, response: RewardOutcome(1.0, 1.0))
+    generator = RolloutGenerator(engine, SingleTurnExecutor(), reward, Opening(), 10)
+    await generator.run_group(Prompt(0, prompt), "g", 1, sampling, [None])
+    assert reward.calls[0][0] == "fghijx<eos>"
 
 
 def test_it_counts_towards_the_budget_of_a_prompt():

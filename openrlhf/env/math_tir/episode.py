@@ -7,7 +7,7 @@ from openrlhf.env.code_result import CodeResult
 from openrlhf.env.episode.budget import plan_budget
 from openrlhf.env.episode.seeds import turn_seed
 from openrlhf.env.episode.tokens import EpisodeTokens
-from openrlhf.prompt_tokens import prompt_ids
+from openrlhf.prompt_tokens import opening_id, prompt_ids
 from openrlhf.types import RUNNER_DOWN, Completion, RewardOutcome, SamplingParams, Segment, Trajectory
 
 TOO_LONG = "The output is too long to be shown."
@@ -23,7 +23,8 @@ class TirEpisode:
 
     def __init__(self, prompt: str, sampling: SamplingParams, max_length: int, tokenizer: Any) -> None:
         """Of a prompt too long beside the response the end is kept. ValueError if no token is left."""
-        budget = plan_budget(prompt_ids(tokenizer, prompt), sampling.max_tokens, max_length)
+        ids, opening = prompt_ids(tokenizer, prompt), opening_id(tokenizer)
+        budget = plan_budget(ids, sampling.max_tokens, max_length, opening=opening)
         self._tokenizer = tokenizer
         self._sampling = sampling
         self._end = len(budget.prompt_token_ids) + budget.max_tokens

@@ -145,6 +145,16 @@ def test_long_texts_lose_their_beginning_and_order_is_kept() -> None:
     assert model.encode("ab" + EOS)[-1] == EOS_ID
 
 
+def test_a_long_text_keeps_the_token_that_begins_every_text() -> None:
+    model = member(max_len=4)
+    model.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{BOS} $A", pair=None, special_tokens=[(BOS, BOS_ID)]
+    )
+    # 1 + 8 tokens, and 4 fit: the first and "fgh". 1 + 3 fit whole.
+    expected = [BOS_ID, *(3 + ALPHABET.index(letter) for letter in "fgh")]
+    assert model.encode("abcdefgh") == model.encode("fgh") == expected
+
+
 def test_passes_are_bounded_by_texts_and_by_tokens() -> None:
     # Shortest first; a text that is longer than a pass stands alone.
     assert _cut([5, 9000, 3, 4], batch_size=2) == [[2, 3], [0], [1]]

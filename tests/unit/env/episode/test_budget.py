@@ -49,3 +49,20 @@ def test_a_prompt_with_images_is_never_cut():
 def test_an_empty_prompt_is_refused():
     with pytest.raises(ValueError, match="no tokens"):
         plan_budget([], 4, 10)
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "max_length", "kept"),
+    [
+        (4, 11, PROMPT),  # all 7 fit
+        (4, 10, [11, 13, 14, 15, 16, 17]),  # 6 fit: the first and the last 5
+        (8, 10, [11, 17]),
+        (9, 10, [11]),  # 1 fits
+        (None, 7, [11, 13, 14, 15, 16, 17]),
+    ],
+)
+def test_a_cut_prompt_keeps_the_token_that_begins_every_text(max_tokens, max_length, kept):
+    budget = plan_budget(PROMPT, max_tokens, max_length, opening=11)
+    assert budget.prompt_token_ids == kept
+    # A prompt that does not begin with it does not get it here.
+    assert plan_budget(PROMPT, 4, 10, opening=12).prompt_token_ids == PROMPT[-6:]
