@@ -20,7 +20,8 @@ class DataConfig(Section):
     input_template: str | None = None
     """Text with one `{}` into which a prompt is put, when no chat template is used."""
     apply_chat_template: bool = False
-    """Render prompts with the model's chat template: its processor's where that has one, else its tokenizer's."""
+    """Render prompts, texts or lists of messages, with the model's chat template: its processor's where that has one,
+    else its tokenizer's. It is given the tools of a column `tools` too."""
     max_len: int = 2048
     """Tokens of prompt and response together."""
     max_samples: int = 100_000_000

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,8 +16,11 @@ from openrlhf.data.labels import label_names, label_text
 from openrlhf.data.rows import Row
 from openrlhf.data.source import load_rows
 from openrlhf.data.template import make_renderer
+from openrlhf.data.tools import TOOLS, tools_of
 from openrlhf.interfaces import ImageTokens
 from openrlhf.types import EncodedImage, Prompt
+
+logger = logging.getLogger(__name__)
 
 
 class PromptSet(Sequence[Prompt]):
@@ -75,14 +79,16 @@ def build_prompts(
     has placeholders.
 
     Columns `datasource`, `task` and `env_func` are taken along where they exist; a label that is a JSON object may name
-    the last two as well. Raises DataError in one line.
+    the last two as well. With `apply_chat_template` the column `tools` goes to the template. Raises DataError in one
+    line.
     """
     renderer = make_renderer(tokenizer, apply_chat_template, input_template, vision)
     wanted = () if vision is None or vision.max_images == 0 else (image_key,)
+    tools = (TOOLS,) if apply_chat_template else ()
     rows = load_rows(
         spec,
         required=[input_key] if label_key is None else [input_key, label_key],
-        optional=("datasource", "task", "env_func", *wanted),
+        optional=("datasource", "task", "env_func", *wanted, *tools),
         split=split,
         probs=probs,
         max_samples=max_samples,
@@ -98,7 +104,20 @@ def build_prompts(
             prompt = _prompt(row, position, text, label_text(row, label_key), images)
         made[id(row)] = prompt
         prompts.append(replace(prompt, prompt_id=position))
+    if apply_chat_template and tokenizer is not None:
+        _warn_of_unread_tools(tokenizer, rows)
     return PromptSet(prompts)
+
+
+def _warn_of_unread_tools(tokenizer: Any, rows: Sequence[Row]) -> None:
+    first = next((row for row in rows if tools_of(row)), None)
+    if first is not None and TOOLS not in str(tokenizer.chat_template):
+        logger.warning(
+            "%s: column %r has no effect: the model's chat template writes no tools; put one that does into the "
+            "model's folder, or the tools into the prompts",
+            first.where,
+            TOOLS,
+        )
 
 
 def training_prompts(

@@ -8,8 +8,10 @@ from typing import Any
 from openrlhf.data.errors import DataError
 from openrlhf.data.labels import require_encodable
 from openrlhf.data.rows import Row
+from openrlhf.data.tools import tools_of, without_nulls
 from openrlhf.faults import first_line
 from openrlhf.interfaces import ImageTokens
+from openrlhf.tool_arguments import arguments_object
 
 MARK = "<image>"  # an image in a string
 _SHOWN = 80  # characters of a part in a message
@@ -22,9 +24,10 @@ def make_renderer(
     """The function (row, key) -> text of the prompt.
 
     With `apply_chat_template` the value is a string (one user message) or a list of messages, and the model's
-    template adds the opening of the assistant's turn. Without it the value must be a string, put into the `{}` of
-    `input_template` where there is one. With `vision` messages may have text and image parts, and each `<image>` in a
-    string is an image; without it content is a string.
+    template adds the opening of the assistant's turn; it is given the tools of the row's column `tools` too. Without
+    `apply_chat_template` the value must be a string, put into the `{}` of `input_template` where there is one. With
+    `vision` messages may have text and image parts, and each `<image>` in a string is an image; without it content is a
+    string.
 
     Raises DataError if the two do not fit together or the tokenizer has no template; the function raises DataError
     naming row and key for a value it cannot take.
@@ -65,15 +68,17 @@ def _chat(tokenizer: Any, row: Row, key: str, vision: ImageTokens | None) -> str
     messages = messages or [{"role": "user", "content": _text(row, key, value)}]
     if vision is not None:
         messages = [message | {"content": _parts(message["content"])} for message in messages]
+    tools = tools_of(row)
+    given = {"tools": tools} if tools else {}
     try:
-        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **given)
     except Exception as error:  # a template is a program of the model's author and may raise anything
         raise DataError(f"{row.where}: the chat template refused {key!r}: {first_line(error)}") from error
     if not isinstance(text, str) or not text:
         raise DataError(f"{row.where}: the chat template made no text of {key!r}")
     if vision is not None:
         _refuse_shown_parts(row, key, messages, text)
-    return text
+    return _encodable(row, key, text)
 
 
 def _refuse_shown_parts(row: Row, key: str, messages: list[dict[str, Any]], text: str) -> None:
@@ -90,9 +95,10 @@ def _refuse_shown_parts(row: Row, key: str, messages: list[dict[str, Any]], text
 
 
 def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[dict[str, Any]]:
-    """Messages without their None entries, which typed columns add where another row has a value.
+    """Messages without their None entries, which typed columns add where another row has a value, at any depth.
 
-    The content of a message that only calls tools may be None, as OpenAI writes it; templates get an empty string.
+    The content of a message that only calls tools may be None, as OpenAI writes it; templates get an empty string. So
+    may the arguments of its calls be JSON in a string; templates get the object.
     """
     if not value:
         raise DataError(f"{row.where}: {key!r} is an empty list of messages")
@@ -111,7 +117,7 @@ def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[di
         else:
             hint = "; parts are for vision-language models" if isinstance(content, list) else ""
             raise DataError(f"{name} has a 'content' of type {type(content).__name__}, expected a string{hint}")
-        messages.append({field: item for field, item in message.items() if item is not None})
+        messages.append(_template_message(message))
     if messages[-1]["role"] == "assistant":
         raise DataError(
             f"{row.where}: {key!r} ends with a message of the assistant, which the policy is to write itself; leave it "
@@ -120,9 +126,26 @@ def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[di
     return messages
 
 
+def _template_message(message: dict[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = without_nulls(message)
+    calls = kept.get("tool_calls")
+    return kept | {"tool_calls": [_template_call(call) for call in calls]} if isinstance(calls, list) else kept
+
+
+def _template_call(call: Any) -> Any:
+    """A tool call, in OpenAI's form or its function alone, with its arguments as an object."""
+    if not isinstance(call, dict):
+        return call
+    if isinstance(call.get("function"), dict):
+        return call | {"function": _template_call(call["function"])}
+    arguments = call.get("arguments")
+    read = arguments_object(arguments) if isinstance(arguments, str) else None
+    return call if read is None else call | {"arguments": read}
+
+
 def _part(row: Row, key: str, name: str, part: Any) -> dict[str, Any]:
     """One part of a message, without the None entries of typed columns."""
-    kept = {field: item for field, item in part.items() if item is not None} if isinstance(part, dict) else {}
+    kept = without_nulls(part) if isinstance(part, dict) else {}
     if kept.get("type") == "text" and isinstance(kept.get("text"), str):
         _encodable(row, key, kept["text"])
         return kept

@@ -1,10 +1,12 @@
 """Chat messages: as clients send them, as templates want them, and whether two of them are the same."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from openrlhf.tool_arguments import arguments_object
 
 
 class FunctionCall(BaseModel):
@@ -68,18 +70,10 @@ def keys(messages: Sequence[Message]) -> tuple[tuple[Any, ...], ...]:
 
 
 def _template_function(function: FunctionCall) -> dict[str, Any]:
-    arguments = _parsed(function.arguments)
+    arguments = arguments_object(function.arguments)
     return {"name": function.name, "arguments": function.arguments if arguments is None else arguments}
 
 
-def _parsed(arguments: str) -> Mapping[str, Any] | None:
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):  # no JSON, or nested too deeply to be read
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def _canonical(arguments: str) -> str:
-    value = _parsed(arguments)
+    value = arguments_object(arguments)
     return arguments if value is None else json.dumps(value, sort_keys=True)

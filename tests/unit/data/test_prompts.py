@@ -86,6 +86,41 @@ def test_messages_in_one_row_and_text_in_the_next(tmp_path):
         build_prompts(path)
 
 
+def _calling(arguments):
+    function = {"name": "f", "arguments": arguments}
+    call = {"role": "assistant", "content": None, "tool_calls": [{"type": "function", "function": function}]}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {key: {} for key in arguments}}}]
+    return {"q": [call, {"role": "user", "content": "x"}], "tools": tools}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_calls_and_tools_of_one_row_do_not_show_the_next(tmp_path, kind, monkeypatch):
+    tokenizer = make_tiny_tokenizer()
+    template = "{{ messages[0].tool_calls[0].function.arguments | tojson }}{{ tools[0].function.name }}"
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    rows, path = [_calling({"city": "P"}), _calling({"lat": 2})], tmp_path / f"set.{kind}"
+    if kind == "parquet":  # one type for both rows: each has the keys of the other, as null
+        for row in rows:
+            row["tools"][0]["function"].pop("parameters")  # Arrow has no type for {}
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    prompts = build_prompts(str(path), tokenizer=tokenizer, input_key="q", apply_chat_template=True)
+    assert [prompt.text for prompt in prompts] == ['{"city": "P"}f', '{"lat": 2}f']
+
+
+@pytest.mark.parametrize(("template", "warned"), [("{{ messages[0].content }}", 1), ("{{ tools }}", 0)])
+def test_a_template_that_writes_no_tools_is_named_once(tmp_path, monkeypatch, caplog, template, warned):
+    tokenizer = make_tiny_tokenizer()
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    path = _write(
+        tmp_path / "set.jsonl", [{"q": "a"}, {"q": "b", "tools": [{"name": "f"}]}, {"q": "c", "tools": "[{}]"}]
+    )
+    build_prompts(str(path), tokenizer=tokenizer, input_key="q", apply_chat_template=True)
+    assert caplog.text.count("set.jsonl:2: column 'tools' has no effect") == warned
+    assert caplog.text.count("column 'tools'") == warned
+
+
 def test_repeated_rows_of_a_blend_have_ids_of_their_own(tmp_path):
     a = _write(tmp_path / "a.jsonl", [{"input": "a"}])
     b = _write(tmp_path / "b.jsonl", [{"input": f"b{i}"} for i in range(9)])

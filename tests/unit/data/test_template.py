@@ -173,3 +173,82 @@ def test_settings_that_do_not_fit_are_refused_before_any_row(tokenizer, monkeypa
     monkeypatch.setattr(tokenizer, "chat_template", None)
     with pytest.raises(DataError, match="no chat template"):
         make_renderer(tokenizer, True, None)
+
+
+CALLS = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c | tojson }}{% endfor %}{% endfor %}."
+
+
+def calling(*calls):
+    """The arguments are those of a row that Arrow has aligned with others: every key of any row, at any depth."""
+    return [MESSAGES[1], {"role": "assistant", "content": None, "tool_calls": list(calls)}, MESSAGES[1]]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        # The entries of other rows' arguments are no arguments of this one; a None in a list is the row's own.
+        (
+            {
+                "id": None,
+                "function": {"name": "f", "arguments": {"city": "P", "lat": None, "at": {"x": [None], "y": None}}},
+            },
+            '{"function": {"name": "f", "arguments": {"city": "P", "at": {"x": [null]}}}}',
+        ),
+        ({"name": "f", "arguments": {"a": None, "b": 0}}, '{"name": "f", "arguments": {"b": 0}}'),
+        # OpenAI's own form: JSON in a string, in which null is meant.
+        (
+            {"function": {"name": "w", "arguments": '{"city": "SF", "unit": null}'}},
+            '{"function": {"name": "w", "arguments": {"city": "SF", "unit": null}}}',
+        ),
+        ({"function": {"arguments": "SF"}}, '{"function": {"arguments": "SF"}}'),
+        ({"function": {"arguments": "[1]"}}, '{"function": {"arguments": "[1]"}}'),
+        ("as text", '"as text"'),
+    ],
+)
+def test_tool_calls_are_shown_as_the_row_has_them(tokenizer, monkeypatch, call, expected):
+    monkeypatch.setattr(tokenizer, "chat_template", CALLS)
+    assert make_renderer(tokenizer, True, None)(_row(calling(call)), "q") == f"{expected}."
+
+
+def test_a_part_is_shown_without_the_nulls_of_other_rows(tokenizer, monkeypatch):
+    monkeypatch.setattr(tokenizer, "chat_template", "{{ messages[0].content[0].more | tojson }}")
+    part = {"type": "text", "text": "x", "more": {"a": 1, "b": None}}
+    render = make_renderer(tokenizer, True, None, FakeImageTokens())
+    assert render(_row([{"role": "user", "content": [part]}]), "q") == '{"a": 1}'
+
+
+TOOL = {"type": "function", "function": {"name": "w", "description": None}}
+
+
+@pytest.mark.parametrize(
+    ("tools", "expected"),
+    [
+        ([TOOL], '[{"type": "function", "function": {"name": "w"}}]'),
+        ('[{"name": "w", "default": null}]', '[{"name": "w", "default": null}]'),  # text is what its author wrote
+        (None, "none"),
+        ("", "none"),
+        ([], "none"),
+        ("[]", "none"),
+    ],
+)
+def test_the_template_is_given_the_tools_of_a_row(tokenizer, monkeypatch, tools, expected):
+    monkeypatch.setattr(tokenizer, "chat_template", "{{ tools | tojson if tools else 'none' }}")
+    row = Row({"q": "hi", "tools": tools}, "set.jsonl", 3, "line")
+    assert make_renderer(tokenizer, True, None)(row, "q") == expected
+
+
+@pytest.mark.parametrize(
+    ("tools", "says"),
+    [
+        (["search"], "'tools' is a list with a str"),
+        ({"name": "w"}, "'tools' is of type dict"),
+        (3, "'tools' is of type int"),
+        ("search, w", "'tools' is text that is no JSON"),
+        ('{"name": "w"}', "'tools' is of type dict"),
+    ],
+)
+def test_tools_of_another_form_are_refused(tokenizer, tools, says):
+    row = Row({"q": "hi", "tools": tools}, "set.jsonl", 3, "line")
+    with pytest.raises(DataError, match=f"^set.jsonl:3: {says}; the chat template takes a list of objects") as caught:
+        make_renderer(tokenizer, True, None)(row, "q")
+    assert "another name" in str(caught.value)
