@@ -10,6 +10,7 @@ from openrlhf.data.loader import PromptLoader
 from openrlhf.data.prompts import PromptSet
 from openrlhf.pipeline.clock import PhaseClock
 from openrlhf.pipeline.length import RunLength, resumed_steps
+from openrlhf.pipeline.score_range import ScoreRangeWatch
 from openrlhf.pipeline.verdicts import VerdictWatch
 from openrlhf.rl.kl import KLController
 from openrlhf.rl.running_normaliser import RunningNormaliser
@@ -32,6 +33,7 @@ class Job:
     normaliser: RunningNormaliser | None = None  # None: rewards keep their scale
     cut_prompts: frozenset[int] = frozenset()  # ids of the prompts that are too long and lose their beginning
     verdicts: VerdictWatch = field(default_factory=VerdictWatch)
+    scores: ScoreRangeWatch = field(default_factory=ScoreRangeWatch)
     clock: PhaseClock = field(default_factory=PhaseClock)
     step: int = 0  # finished steps: rollout batches trained on
     version: int = 0  # of the policy's weights, one more after each update

@@ -52,6 +52,7 @@ def sample_dynamically(job: Job, prompts: Sequence[Prompt], ask: Ask) -> list[Ro
 def filter_groups(job: Job, groups: Sequence[RolloutGroup]) -> FilterResult:
     """What dynamic filtering makes of finished groups."""
     algo = job.config.algo
+    job.scores.see(groups, algo.dynamic_filtering_range)
     return apply_dynamic_filter(groups, algo.dynamic_filtering_range, estimator(algo.advantage.estimator).grouped)
 
 

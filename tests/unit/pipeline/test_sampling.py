@@ -7,6 +7,7 @@ import pytest
 
 from openrlhf.data.ledger import PromptState
 from openrlhf.data.prompts import PromptSet
+from openrlhf.pipeline.ppo_async import train as train_async
 from openrlhf.pipeline.ppo_sync import train
 from openrlhf.track.rollout_file import read_samples
 from openrlhf.types import Prompt
@@ -191,3 +192,27 @@ def test_replacements_come_after_all_that_was_drawn_before_them(rig, tmp_path):
     assert len(drawn) == 5
     stored = read_samples(tmp_path / "run/rollouts/step_000001.jsonl.gz")
     assert list(dict.fromkeys(sample["group_id"] for sample in stored)) == drawn
+
+
+@pytest.mark.parametrize(
+    ("low", "bounds", "told"),
+    [(-1.0, (0.0, 1.0), 1), (0.0, (0.0, 1.0), 0), (-1.0, (-1.0, 1.0), 0), (2.0, (0.0, 1.0), 1)],
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_scores_of_another_range_than_the_default_are_named_once(rig, caplog, low, bounds, told, asynchronous):
+    """Every group has the scores `low` and 1, several times over."""
+    changes = FILTER | {"algo.dynamic_filtering_range": bounds, "train.async_enable": asynchronous}
+    run = rig(changes, prompts=6, reward=lambda prompt, index: 1.0 if index % 2 else low)
+    with caplog.at_level(logging.WARNING):
+        (train_async if asynchronous else train)(run.job)
+    said = [record.getMessage() for record in caplog.records if "--algo.dynamic_filtering_range" in record.getMessage()]
+    assert len(said) == told
+    assert all(f"has score {low:g}, but --algo.dynamic_filtering_range is 0 1" in line for line in said)
+
+
+def test_equal_scores_inside_the_range_are_kept_and_counted(rig):
+    # All of partial credit 0.5: 0 < 0.5 < 1.
+    run = rig(FILTER, prompts=2, reward=lambda prompt, index: 0.5)
+    train(run.job)
+    (row,) = run.rows()
+    assert (row["rollout/dynamic_filtering_pass_rate"], row["rollout/constant_group_rate"]) == (1.0, 1.0)
