@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "openrlhf").rglob("*.py"))
 
-# room -> the rooms it may import, beside itself. `types`, `images`, `faults`, `http_status`, `imports`, `prompt_tokens`,
-# `tool_arguments` and `interfaces` are modules; openrlhf/__init__ is `root`.
+# room -> the rooms it may import, beside itself. `types`, `images`, `faults`, `http_status`, `imports`,
+# `prompt_tokens`, `tool_arguments` and `interfaces` are modules; openrlhf/__init__ is `root`.
 BASE = {"types", "config", "images", "faults", "http_status", "imports", "prompt_tokens", "tool_arguments"}
 LEAVES = {"data", "rollout", "reward", "train", "sync", "env", "models", "track"}
 ALLOWED: dict[str, set[str]] = {
