@@ -14,7 +14,9 @@ from typing import Any
 
 RIGHT, WRONG = "right", "wrong"
 
-SMALL, TOLERANCE = 0.01, 1e-4  # math-verify rounds to 6 decimals: from SMALL up that is within the relative tolerance
+TOLERANCE = 1e-4  # how far apart two numbers may be, as a share
+SMALL = 0.01  # what is smaller may be 0
+MAX_LIST = 16  # a set of more values is not compared value by value
 ROUNDED = 0.01  # how far apart the sides of an equation like 1/3 = 0.33 may be
 
 _BASE = re.compile(r"\d[0-9A-Fa-f]*\)?_(?:\{\s*(\d+)\s*\}|(\d+))\s*$")  # 52_9, (52)_{9}
@@ -35,7 +37,7 @@ def equivalent(answer: str, gold: str) -> bool:
     """Whether two LaTeX answers denote the same thing, after math-verify. Unparsable: False.
 
     Where math-verify would be fooled it is helped: it passes over the base of a numeral, takes the right-hand side of
-    an equation for its value even if that is false, and rounds, so that all tiny numbers are one.
+    an equation for its value even if that is false, and rounds, so that all tiny numbers are one, in sums too.
     """
     from math_verify import LatexExtractionConfig, parse, verify
 
@@ -76,17 +78,51 @@ def _false(value: Any) -> bool:
 
 
 def _differ(gold: Any, answer: Any) -> bool:
-    """Whether rounding hid that small numbers, or those that two equations end with, are not the same."""
-    from sympy import Equality, Expr
+    """Whether rounding hid that numbers are not the same: alone, behind an equals sign, in a list or an interval.
 
-    if isinstance(gold, Equality) and isinstance(answer, Equality):
-        return _differ(gold.rhs, answer.rhs)
-    if not all(isinstance(value, Expr) and value.is_number for value in (gold, answer)):
+    math-verify takes 2^-100 for 0 wherever it stands, so that (2^100-1)/2^100 is 1/2^100 to it. Expressions with
+    letters are compared at one point.
+    """
+    from sympy import Equality, Expr, FiniteSet, Interval, Tuple, UnevaluatedExpr
+
+    if isinstance(gold, Equality) and isinstance(answer, Equality) and gold.lhs != answer.lhs:
+        return False  # 2x = 4 and x = 2
+    gold, answer = (value.rhs if isinstance(value, Equality) else value for value in (gold, answer))
+    if all(isinstance(value, Interval) for value in (gold, answer)):
+        return _differ(gold.start, answer.start) or _differ(gold.end, answer.end)
+    if all(isinstance(value, Tuple) for value in (gold, answer)):
+        return any(_differ(one, other) for one, other in zip(gold, answer, strict=False))
+    if all(isinstance(value, FiniteSet | Tuple) for value in (gold, answer)):
+        return not (_has_all(answer.args, gold.args) and _has_all(gold.args, answer.args))
+    if not all(isinstance(value, Expr) for value in (gold, answer)):
         return False
-    gold, answer = (value.doit().evalf() for value in (gold, answer))  # a percentage is kept as a product until then
-    if gold == 0 or max(abs(gold), abs(answer)) >= SMALL:
+    percent = gold.has(UnevaluatedExpr) or answer.has(UnevaluatedExpr)  # as math-verify keeps it: 50% is 0.5, or 50
+    letters = sorted(gold.free_symbols | answer.free_symbols, key=str)
+    gold, answer = _number(gold, letters), _number(answer, letters)
+    if gold is None or answer is None:
         return False
-    return not bool(abs(answer / gold - 1) <= TOLERANCE)
+    if gold == 0:
+        return bool(abs(answer) >= SMALL)
+    factors = (1, 100, 0.01) if percent else (1,)
+    return not any(bool(abs(answer * factor / gold - 1) <= TOLERANCE) for factor in factors)
+
+
+def _has_all(values: Any, wanted: Any) -> bool:
+    """Whether each wanted value has its like among the values. Of long lists math-verify alone decides."""
+    if max(len(values), len(wanted)) > MAX_LIST:
+        return True
+    return all(any(not _differ(one, other) for other in values) for one in wanted)
+
+
+def _number(value: Any, letters: Any) -> Any:
+    """The value in decimal digits, of an expression with letters at one point; None: infinite, or nothing simple."""
+    from sympy import Float, Symbol
+
+    if letters and not (all(isinstance(letter, Symbol) for letter in letters) and value.is_rational_function(*letters)):
+        return None  # a sum may not have a value between whole numbers
+    value = value.subs({letter: Float("1.37", 60) + i * Float("0.61", 60) for i, letter in enumerate(letters)})
+    number = value.doit().evalf()
+    return number if number.is_number and number.is_finite else None
 
 
 def warm_up() -> None:
