@@ -3,7 +3,8 @@
     rewards = answer + the terms that --env.terms.* switch on
 
     answer            1 or 0: math-verify, and where --env.verifier.judge_enable asks for it a judging model; the better
-                      of both. Only a response of good form that ended by itself is verified, others have 0.
+                      of both. Only a response of good form that ended by itself is verified, others have 0. With a
+                      template the answer is the last box inside the answer tags.
     + format          0, -0.5, -1, -2 or -3 (`terms/answer_format.py`)
     + overlong        0 to -1 (`terms/length.py`)
     + tool_bonus, pattern_bonus, - 0.1 for code that mostly failed, and in math - the label's penalty for repetition:
@@ -20,7 +21,7 @@ from openrlhf.env.errors import EnvError
 from openrlhf.env.label import gold_of, number_of
 from openrlhf.env.math.boxed import last_boxed, outside_thinking
 from openrlhf.env.task import REWARD, SCORE, TaskSample
-from openrlhf.env.terms.answer_format import TEMPLATES, format_value
+from openrlhf.env.terms.answer_format import TEMPLATES, answer_part, format_value
 from openrlhf.env.terms.code_use import CodeUse, code_use
 from openrlhf.env.terms.length import overlong_penalty
 from openrlhf.env.terms.repetition import repeatness, repetition
@@ -101,11 +102,14 @@ async def _reward(sample: TaskSample, tools: TaskTools, code: CodeUse | None) ->
 async def _verified(sample: TaskSample, tools: TaskTools) -> tuple[float | None, Numbers]:
     """(verdict, what led to it); None: no verifier reached one. The judge is not asked about what is right already."""
     gold = gold_of(sample.label)
-    rule = await tools.math.verify(sample.prompt, sample.text, gold)
+    said = sample.text
+    if sample.label.get("template"):
+        said = answer_part(outside_thinking(said)) or ""  # the form is judged inside the tags, and so is the answer
+    rule = await tools.math.verify(sample.prompt, said, gold)
     logs: Numbers = {"rule_rewards": rule or 0.0, "rule_eval_fails": float(rule is None)}
     if rule == 1.0 or tools.judge is None:
         return rule, logs
-    boxed = last_boxed(outside_thinking(sample.text))
+    boxed = last_boxed(outside_thinking(said))
     question = str(sample.label.get("question", sample.prompt))
     model = None if boxed is None else await tools.judge.verify(question, boxed, gold)
     logs |= {"model_rewards": model or 0.0, "model_eval_fails": float(model is None)}

@@ -48,6 +48,23 @@ async def test_the_value_of_the_form_enters_where_it_is_switched_on():
     assert await numbers(math_reward, task_sample(GOOD, ZERO), tools(1.0, format_enable=True)) == (1.0, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("response", "label", "asked"),
+    [
+        (r"so </think> <answer>\boxed{5}</answer> \boxed{7}", ZERO, r"\boxed{5}"),
+        # Of good form, but no answer: all of it is thinking.
+        (r"<answer>\boxed{7}</answer> </think> so", ZERO, ""),
+        (r"<answer>\boxed{5}</answer> \boxed{7}", {"gold_ans": "7"}, r"<answer>\boxed{5}</answer> \boxed{7}"),
+    ],
+)
+async def test_with_a_template_the_answer_stands_inside_the_tags(response, label, asked):
+    kit = tools(0.0, judge := ScriptedVerifier(0.0))
+    await math_reward(task_sample(response, label), kit)
+    assert [said for _, said, _ in kit.math.asked] == [asked]
+    boxed = {r"\boxed{5}": ["5"], "": []}.get(asked, ["7"])  # what the judging model is asked about
+    assert [said for _, said, _ in judge.asked] == boxed
+
+
 async def test_overlong_shortcut_and_quality():
     long = task_sample(r"\boxed{7}", num_tokens=744)  # (744 - 488) / 512 = 0.5
     assert await numbers(math_reward, long, tools(1.0, overlong_enable=True)) == (0.5, 1.0)
