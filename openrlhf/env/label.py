@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -10,6 +11,9 @@ from openrlhf.env.errors import EnvError
 
 GOLD = "gold_ans"
 _MAX_DIGITS = 400  # of a number that is written without its exponent
+# {'gold_ans': '7'}, {"a": 1}, ['7'], [{"a": 1}]: the quotes are Python's or JSON's, mathematics has none there.
+_STRUCTURE = re.compile(r"""\s*(?:\{|\[\s*\{?)\s*(['"])[^'"]{0,200}\1\s*[\]}:,]""")
+_SHOWN = 60  # characters of a label in a message
 
 
 class _Written(float):
@@ -39,6 +43,16 @@ def gold_of(label: Mapping[str, Any]) -> str:
         number = Decimal(value.text)
         return format(number, "f") if abs(number.adjusted()) < _MAX_DIGITS else value.text  # 0.00001, not 1e-05
     return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def structure_fault(gold: str) -> str | None:
+    """What is wrong with a right answer that is a dict, or a list of texts, in Python or JSON; None: nothing."""
+    if not _STRUCTURE.match(gold):
+        return None
+    return (
+        f"the right answer {gold.strip()[:_SHOWN]!r} is a dict or list as Python or JSON writes it, which no response "
+        f"equals; a label is the answer alone, or a JSON object with the answer as text under {GOLD!r} (or 'answer')"
+    )
 
 
 def number_of(label: Mapping[str, Any], name: str, default: float) -> float:

@@ -5,7 +5,8 @@ where it would pass over a difference.
 
 right                                                        1
 another answer, no answer, one that exhausts its limits      0
-no gold answer, or a machine too busy to compare in time     NaN, no verdict
+no gold answer, one that is a dict or a list of texts as Python or JSON writes it (said once in the log), or a machine
+too busy to compare in time                                  NaN, no verdict
 """
 
 import math
@@ -13,18 +14,21 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from openrlhf.env import fork_server
+from openrlhf.env.label import structure_fault
 from openrlhf.env.math import judge
 from openrlhf.env.math.answers import gold_answer, simplify
 from openrlhf.env.math.boxed import last_boxed, nesting, outside_thinking
 from openrlhf.env.math.pool import ComparePool
 from openrlhf.env.math.readings import read
 from openrlhf.env.math.wording import verdict_of_wording
+from openrlhf.env.verifiers.once import FailureCount
 
 # An answer beyond these is right only if it equals the gold answer as a string.
 MAX_CHARS = 1000
 MAX_NESTING = 32
 
 _VERDICTS = {judge.RIGHT: 1.0, judge.WRONG: 0.0, fork_server.OVERRUN: 0.0, fork_server.LATE: math.nan}
+_UNREADABLE = FailureCount()
 
 
 def grade(response: str, label: str, pool: ComparePool) -> float:
@@ -36,6 +40,10 @@ def grade(response: str, label: str, pool: ComparePool) -> float:
     gold = gold_answer(label)
     answer = last_boxed(outside_thinking(response))
     if not simplify(gold):
+        return math.nan
+    fault = structure_fault(gold)
+    if fault is not None:
+        _UNREADABLE.add("math grading", fault)
         return math.nan
     if not answer:
         return 0.0

@@ -18,7 +18,8 @@ from collections.abc import Mapping
 
 from openrlhf.config.terms import TermsConfig
 from openrlhf.env.errors import EnvError
-from openrlhf.env.label import gold_of, number_of
+from openrlhf.env.label import gold_of, number_of, structure_fault
+from openrlhf.env.math.answers import gold_answer
 from openrlhf.env.math.boxed import last_boxed, outside_thinking
 from openrlhf.env.task import REWARD, SCORE, TaskSample
 from openrlhf.env.terms.answer_format import TEMPLATES, answer_part, format_value
@@ -47,9 +48,14 @@ async def math_tir_reward(sample: TaskSample, tools: TaskTools) -> Numbers:
 
 
 def check_math_label(label: Mapping[str, object]) -> None:
-    """EnvError for a label without a right answer, with a template that nobody knows, or with a number that is none."""
+    """EnvError for a label without a right answer that a response can equal, with a template that nobody knows, or with
+    a number that is none.
+    """
     if not gold_of(label).strip():
         raise EnvError("tasks math and math_tir: the label holds no 'gold_ans' (or 'answer')")
+    fault = structure_fault(gold_answer(gold_of(label)))
+    if fault is not None:
+        raise EnvError(f"tasks math and math_tir: {fault}")
     template = label.get("template", "")
     if template not in TEMPLATES:
         known = ", ".join(name for name in TEMPLATES if name)

@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
-from openrlhf.env.label import GOLD, gold_of
+from openrlhf.env.label import GOLD, gold_of, structure_fault
 from openrlhf.env.math.answers import gold_answer, simplify
 from openrlhf.env.math.grade import grade
 from openrlhf.env.math.pool import ComparePool
@@ -101,6 +101,9 @@ def _read(raw: bytes) -> tuple[str, str]:
     gold = gold_of({GOLD: body.get(GOLD)})
     if not simplify(gold_answer(gold)):
         raise _Refused(422, f"'gold_ans' holds no right answer; expected {EXPECTED}")
+    fault = structure_fault(gold_answer(gold))
+    if fault is not None:
+        raise _Refused(422, fault)
     return body["response"], gold
 
 

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from openrlhf.env.errors import EnvError
-from openrlhf.env.label import gold_of, number_of, read_label
+from openrlhf.env.label import gold_of, number_of, read_label, structure_fault
 
 
 def test_a_field_that_is_null_is_absent():
@@ -58,3 +58,22 @@ def test_a_number(value, number):
 def test_what_is_no_number_is_named(value):
     with pytest.raises(EnvError, match=r"the label's 'x' must be a number, not .*; leave it out for 0.05"):
         number_of({"x": value}, "x", 0.05)
+
+
+@pytest.mark.parametrize(
+    "gold", ["{'gold_ans': '7'}", '{"ground_truth": "7"}', "['7']", '["7", "8"]', "[{'a': 1}]", "{'7'}", ' {"a":1}']
+)
+def test_a_dict_or_a_list_of_texts_is_no_right_answer(gold):
+    said = structure_fault(gold)
+    assert said.startswith(f"the right answer {gold.strip()!r} is a dict or list")
+    assert "'gold_ans' (or 'answer')" in said
+
+
+@pytest.mark.parametrize("gold", ["[1, 2]", r"\{1,2\}", "{1, 2}", "[f'(x), g'(x)]", "{x}", "['", "7", "", r"\{'a'\}"])
+def test_lists_and_sets_of_mathematics_are_right_answers(gold):
+    assert structure_fault(gold) is None
+
+
+def test_a_message_shows_the_start_of_a_long_label():
+    said = structure_fault("{'solution': " + "7" * 10_000)
+    assert repr("{'solution': " + "7" * 47) in said  # 13 + 47 = 60 characters

@@ -115,6 +115,8 @@ async def test_what_filters_read():
     [
         ({}, "gold_ans"),
         ({"gold_ans": " "}, "gold_ans"),
+        ({"gold_ans": "{'ground_truth': '7'}"}, "the right answer .* is a dict or list"),
+        ({"gold_ans": ["7"]}, "the right answer .* is a dict or list"),
         ({"gold_ans": "7", "template": "x"}, "ZERO_V2"),
         ({"gold_ans": "7", "repeatness_threshold": "high"}, "'repeatness_threshold' must be a number, not 'high'"),
         ({"gold_ans": "7", "repeatness_penalty": []}, "'repeatness_penalty' must be a number"),
@@ -124,3 +126,5 @@ def test_labels_that_cannot_be_graded(label, said):
     with pytest.raises(EnvError, match=said):
         check_math_label(label)
     check_math_label({"answer": 7})
+    check_math_label({"answer": [1, 2]})
+    check_math_label({"answer": r'{"solution": "\boxed{7}"}'})  # of a label with a box the box counts

@@ -62,6 +62,7 @@ async def test_verdicts_and_no_verdicts(reply, status, score):
         ({"response": "7", "gold_ans": "$$"}, 422, "'gold_ans'"),
         ({"response": "7", "gold_ans": r"\boxed{}"}, 422, "'gold_ans'"),
         ({"response": "7", "gold_ans": "7 ####"}, 422, "'gold_ans'"),
+        ({"response": "7", "gold_ans": {"value": "7"}}, 422, "is a dict or list"),
     ],
 )
 async def test_requests_of_another_form(body, status, said):
