@@ -20,7 +20,7 @@ from openrlhf.env.math.answers import gold_answer, simplify
 from openrlhf.env.math.boxed import last_boxed, nesting, outside_thinking
 from openrlhf.env.math.pool import ComparePool
 from openrlhf.env.math.readings import read
-from openrlhf.env.math.wording import verdict_of_wording
+from openrlhf.env.math.wording import verdict_of_wording, without_asides
 from openrlhf.env.verifiers.once import FailureCount
 
 # An answer beyond these is right only if it equals the gold answer as a string.
@@ -55,7 +55,7 @@ def grade(response: str, label: str, pool: ComparePool) -> float:
     worded = verdict_of_wording(answer, gold)
     if worded is not None:
         return float(worded)
-    return _VERDICTS[pool.compare(answer, gold)]
+    return _VERDICTS[pool.compare(*without_asides(answer, gold))]
 
 
 def grade_all(responses: Sequence[str], labels: Sequence[str], pool: ComparePool) -> list[float]:

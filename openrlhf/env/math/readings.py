@@ -11,8 +11,6 @@ _SYMBOLS = {
     "½": r"\frac{1}{2}",
     "¼": r"\frac{1}{4}",
     "¾": r"\frac{3}{4}",
-    "²": "^{2}",
-    "³": "^{3}",
     "∞": r"\infty ",
     "−": "-",
     "×": r"\times ",
@@ -23,7 +21,18 @@ _SYMBOLS = {
     "≥": r"\ge ",
     "≠": r"\ne ",
     "∅": r"\emptyset ",
+    "⟨": r"\langle ",
+    "⟩": r"\rangle ",
 }
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
+_LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+# Full-width letters, digits and signs have the same order as ASCII; what has no width is nothing.
+_WIDTHS = (
+    {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5E)}
+    | {ord("％"): r"\%"}
+    | dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
+)
+_CURRENCIES = {"€": "euros", r"\euro": "euros", "£": "pounds", r"\pounds": "pounds", "¥": "yen", "₹": "rupees"}
 _MULTIPLIERS = {
     "hundred": r"\cdot 10^{2}",
     "thousand": r"\cdot 10^{3}",
@@ -42,9 +51,33 @@ _NUMBER = r"\d+(?:\.\d+)?"
 _BRACKETED = rf"(?:\\left)?[(\[]\s*-?{_NUMBER}\s*(?:\\right)?[)\]]"
 
 _SYMBOL = re.compile("|".join(_SYMBOLS))
+_HIGH = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
+_LOW = re.compile("[₀₁₂₃₄₅₆₇₈₉]+")
+_CURRENCY = re.compile(rf"(?:{'|'.join(map(re.escape, _CURRENCIES))})(?![a-zA-Z])")
+_CURRENCY_TEXT = re.compile(rf"{TEXT_COMMAND}\s?(\\\$|[€£¥₹])\s?\}}")
+# What only announces or adorns an answer: `Answer: 7`, `= 7`, `**7**`, `{\bf 7}`.
+_ANNOUNCED = re.compile(
+    rf"(?i:{TEXT_COMMAND}\s?(?:the\s)?(?:final\s)?answer(?:\sis)?\s?:?\s?\}}\s?:?|(?:the\s)?(?:final\s)?answer(?:\sis)?\s?:)"
+    r"|=|\\approx(?![a-zA-Z])|≈"
+)
+_BOLD = re.compile(r"\*\*([^*]+)\*\*")
+_SWITCH = re.compile(
+    r"\\(?:bf|bfseries|boldmath|displaystyle|textstyle|tiny|scriptsize|footnotesize|small|normalsize|[lL]arge|LARGE|[hH]uge)"
+    r"(?![a-zA-Z])\s?"
+)
+_REPEATING = re.compile(
+    r"(?<![\d.,}^_])(\d{1,40})\.(\d{0,40})"
+    r"(?:\\(?:overline|bar)\s?(?:\{(\d{1,40})\}|(\d))"
+    r"|\\dot\s?(?:\{(\d{1,40})\}|(\d))(?:(\d{0,40})\\dot\s?(?:\{(\d)\}|(\d)))?)(?!\d|\\dot|\s?(?:\.\.|\\[lc]?dots))"
+)
+_ROOT_OF_BRACKET = re.compile(r"(\\sqrt(?:\[\w\])?)\s?\(([^(){}]{1,40})\)")
+_ANGLES = re.compile(r"(\\left)?\s?\\langle((?:[^|<>\\]|\\(?![lr]angle|right|mid))*)(\\right)?\s?\\rangle(?![a-zA-Z])")
 _ROOT = re.compile(r"√\s?(?:\((\w+)\)|(\d+|[a-zA-Z])|)")
 # The text comes out of the last box: a box inside it is only a frame.
-_TYPESETTING = re.compile(r"\\tag\s?\{[^{}]*\}|\\(?:text)?color\s?\{[^{}]*\}|\\(?:boxed|fbox)(?![a-zA-Z])")
+_TYPESETTING = re.compile(
+    r"\\tag\s?\{[^{}]*\}|\\(?:text)?color\s?\{[^{}]*\}|\\(?:boxed|fbox|underline|emph)(?![a-zA-Z])"
+)
+_SLANTED = re.compile(r"\\(?:s|nice|x)frac(?![a-zA-Z])")
 _FRACTION = re.compile(r"(\\(?:[dtc]?frac|[dt]?binom))\s*(\d)\s*(?:(\d)|(?=\{))")
 # 1.5e3, 2e3, 1E-5. But 2e-1 and 3e+2 may be sums with Euler's number, and 1E5_{16} is a numeral to base 16.
 _SCIENTIFIC = re.compile(
@@ -66,9 +99,12 @@ def read(text: str) -> str:
     Example:
         `read("2 1/2")` is `2\\frac{1}{2}`, and `read("7(11)")` is `7\\cdot (11)`
     """
-    text = _SYMBOL.sub(lambda found: _SYMBOLS[found[0]], text.strip()).replace(r"\varnothing", r"\emptyset")
+    text = _signs(_plain(text))
     text = _ROOT.sub(_root, text)
-    text = _TYPESETTING.sub("", text).strip()
+    text = _SWITCH.sub("", _TYPESETTING.sub("", text)).strip()
+    text = _REPEATING.sub(_repeating, text)
+    text = _ANGLES.sub(_vector, _ROOT_OF_BRACKET.sub(r"\1{\2}", text))
+    text = _SLANTED.sub(r"\\frac", text)
     text = _FRACTION.sub(lambda found: f"{found[1]}{{{found[2]}}}" + (f"{{{found[3]}}}" if found[3] else ""), text)
     text = _SCIENTIFIC.sub(_power_of_ten, text)
     for _ in range(2):  # two hundred thousand
@@ -77,6 +113,45 @@ def read(text: str) -> str:
     text = _MIXED.sub(_mixed, text)
     text = _BRACED.sub(r"\1 \2 ", text).strip()
     return _PRODUCT.sub(lambda found: (found[1] or found[2]) + r"\cdot ", text)
+
+
+def _plain(text: str) -> str:
+    """The text without what announces or adorns it, and with a currency as the unit behind the number."""
+    text = text.translate(_WIDTHS).strip()
+    whole = _BOLD.fullmatch(text)
+    text = whole[1].strip() if whole else text
+    announced = _ANNOUNCED.match(text)
+    text = text[announced.end() :].strip() if announced else text
+    kept = text.rstrip(",; ")
+    if kept != text:
+        text = kept.removesuffix("\\")  # of a final `\,`
+    text = _CURRENCY_TEXT.sub(r"\1", text)
+    names = _CURRENCY.findall(text)
+    if len(names) != 1:
+        return text
+    return rf"{_CURRENCY.sub('', text).strip()}\text{{ {_CURRENCIES[names[0]]}}}"
+
+
+def _signs(text: str) -> str:
+    """The text with LaTeX for signs of Unicode: powers, indices and the rest."""
+    text = _HIGH.sub(lambda found: f"^{{{found[0].translate(_RAISED)}}}", text)
+    text = _LOW.sub(lambda found: f"_{{{found[0].translate(_LOWERED)}}}", text)
+    text = _SYMBOL.sub(lambda found: _SYMBOLS[found[0]], text).replace(r"\varnothing", r"\emptyset")
+    return text
+
+
+def _repeating(found: re.Match[str]) -> str:
+    """0.1\\overline{6} -> \\frac{15}{90}: 16 - 1 over as many nines as digits repeat, and zeros as do not."""
+    whole, once, *repeated = found.groups(default="")
+    again = "".join(repeated)
+    over = int(whole + once + again) - int(whole + once)
+    return rf"\frac{{{over}}}{{{'9' * len(again)}{'0' * len(once)}}}"
+
+
+def _vector(found: re.Match[str]) -> str:
+    """\\langle 1,2\\rangle -> (1,2)"""
+    left, inside, right = found.groups(default="")
+    return f"{left}({inside}{right})" if "," in inside else found[0]
 
 
 def _root(found: re.Match[str]) -> str:

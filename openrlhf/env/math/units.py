@@ -6,7 +6,7 @@ _SPELLINGS = """
 mm millimeter millimetre; cm centimeter centimetre; m meter metre; km kilometer kilometre; in inch; ft foot feet;
 yd yard; mi mile; mg milligram; g gram gm; kg kilogram; ton tonne; lb pound; oz ounce; ml milliliter millilitre;
 l liter litre; gal gallon; qt quart; pint; acre; hectare ha; ms millisecond; s sec second; min minute; h hr hour; day;
-week wk; month; yr year; am; pm; dollar usd; cent; rupee; degree deg; radian rad; percent pct percentage;
+week wk; month; yr year; am; pm; dollar usd; euro eur; yen; cent; rupee; degree deg; radian rad; percent pct percentage;
 celsius c; fahrenheit f; man men; woman women; boy; girl; male; female; north; south; east; west; up; down; left; right;
 bc bce; ad ce
 """

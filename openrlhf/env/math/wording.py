@@ -29,6 +29,12 @@ _NUMBER_IN_TEXT = re.compile(r"(?<![A-Za-z^{\d])\d")  # but not cm2
 _OF_A_UNIT = re.compile(r"\^\s?\{?-?\d\}?|\\cdot|\\times|\\circ|\\[,;: !$]|[\s/(){}.*~$^]")
 _BARE_UNIT = re.compile(r"(?<=[\d})])\s?([a-zA-Z][a-zA-Z./ ]{0,30}(?:\^\{?\d\}?)?)$")
 
+# A unit that is stripped has three letters, or stands apart; what may be a product of letters stays.
+_APART = re.compile(r"\s|[a-zA-Z]{3}|[a-zA-Z]/")
+_LETTERS = {"bc", "ad", "ce", "am", "pm", "ha", "c", "f"}
+_FOR_ALL = re.compile(rf"{TEXT_COMMAND}\s?for\s(?:all|any|every|each)\b")
+_ELEMENT = re.compile(r",\s*\(?([a-zA-Z])\s*\\in\s*\\mathbb\s?(?:\{[A-Z]\}|[A-Z])(?:[\^_]\{?[+*\-\d]\}?)?\)?\s*$")
+
 
 def verdict_of_wording(answer: str, gold: str) -> bool | None:
     """Right or wrong where the texts, as `readings.read` made them, decide it; None: compare them as mathematics."""
@@ -49,6 +55,44 @@ def verdict_of_wording(answer: str, gold: str) -> bool | None:
         numbers = [re.findall(r"\d+", text) for _, text in texts]
         return None if numbers[0] == numbers[1] else False
     return None
+
+
+def without_asides(answer: str, gold: str) -> tuple[str, str]:
+    """The texts without the unit and the qualifier that only one of them names, or both alike.
+
+    Example:
+        `5 km/h` against `5`, and `2n+1, n\\in\\mathbb{Z}` against `2n+1`
+    """
+    cut = [_without_qualifier(side) for side in (answer, gold)]
+    kinds = {simplify(aside).replace(" ", "") for _, aside in cut if aside}
+    if len(kinds) == 1:
+        answer, gold = cut[0][0], cut[1][0]
+    return _without_unit(answer, gold), _without_unit(gold, answer)
+
+
+def _without_qualifier(text: str) -> tuple[str, str]:
+    """The text, and the `for all ...` or the `, n \\in \\mathbb{Z}` about one of its letters that it ends with."""
+    found = _FOR_ALL.search(text) or _ELEMENT.search(text)
+    before = text[: found.start()].rstrip(", ") if found else ""
+    if found is None or not before:
+        return text, ""
+    if found.re is _FOR_ALL and re.search(r"\d", text[found.start() :]):
+        return text, ""  # for all x > 3
+    if found.re is _ELEMENT and found[1] not in re.findall("[a-zA-Z]", re.sub(r"\\[a-zA-Z]+", "", before)):
+        return text, ""  # of x, y \in R
+    return before, text[found.start() :].strip()
+
+
+def _without_unit(text: str, other: str) -> str:
+    """The number alone where a known unit follows it, unless the other text has letters that may be the same ones."""
+    plain = simplify(text)
+    found = _BARE_UNIT.search(plain)
+    if found is None or _TEXT.search(text) or not _unit(text) or not _APART.search(found[0]):
+        return text
+    letters = re.search("[a-zA-Z]", re.sub(r"\\[a-zA-Z]+", "", simplify(_split(other)[0])))
+    if (letters and not _unit(other)) or _LETTERS.intersection(re.findall("[a-z]+", found[1].lower())):
+        return text
+    return plain[: found.start(1)].strip()
 
 
 def _words(answer: str, gold: str) -> bool | None:
