@@ -253,6 +253,61 @@ def test_the_runs_of_a_client_that_left_are_killed():
     assert gym.killed == ["a"]
 
 
+class Replaying:
+    """Pure ASGI middleware that reads the body, to log it, and hands it on as often as it is asked for."""
+
+    def __init__(self, app):
+        self.app = app
+
+    async def __call__(self, scope, receive, send):
+        message = await receive()
+
+        async def replay():
+            return message
+
+        await self.app(scope, replay, send)
+
+
+async def _replace_receive(request, call_next):
+    """The same as an `http` middleware; Starlette raises RuntimeError when its app asks for more than the body."""
+    body = await request.body()
+
+    async def replay():
+        return {"type": "http.request", "body": body}
+
+    request._receive = replay
+    return await call_next(request)
+
+
+@pytest.mark.parametrize("middleware", ["asgi", "http"])
+def test_middleware_that_repeats_the_body_is_no_client_that_left(middleware):
+    """The run takes 5 s, in which another coroutine of this loop gets its turns: one a second, so 4 within the run."""
+    gym = FakeGym({"a": [Run(verdict(0.5), seconds=5.0)]})
+    app = app_with(gym)
+    if middleware == "asgi":
+        app.add_middleware(Replaying)
+    else:
+        app.middleware("http")(_replace_receive)
+    turns = []
+
+    async def others():
+        while True:
+            await asyncio.sleep(1.0)
+            turns.append(asyncio.get_running_loop().time())
+
+    async def main():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gym") as client:
+            beside = asyncio.create_task(others())
+            response = await client.post("/reward/score", json={"outputs": ["a"], "prompts": [""]})
+            beside.cancel()
+        return response
+
+    response = run_virtual(main())
+    assert (response.status_code, response.json()["rewards"]) == (200, [0.5])
+    assert turns[:4] == [1.0, 2.0, 3.0, 4.0]
+    assert gym.killed == []
+
+
 def test_a_client_that_leaves_within_its_body():
     async def receive():
         return {"type": "http.disconnect"}
