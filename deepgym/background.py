@@ -2,11 +2,14 @@
 
 import asyncio
 import concurrent.futures
+import logging
 import threading
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
-from deepgym.exceptions import SandboxError
+from deepgym.exceptions import SandboxError, named
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -38,10 +41,14 @@ class Running(Generic[T]):
     def _settle(self, task: "asyncio.Task[T]") -> None:
         if task.cancelled():
             self.future.set_exception(SandboxError("the run was cancelled before it had a result"))
-        elif (exc := task.exception()) is not None:
-            self.future.set_exception(exc)
-        else:
+        elif (error := task.exception()) is None:
             self.future.set_result(task.result())
+        elif isinstance(error, Exception):
+            self.future.set_exception(error)
+        else:  # such as SystemExit, which would end the loop of whoever waits
+            failure = SandboxError(f"the run ended with {named(error)}")
+            failure.__cause__ = error
+            self.future.set_exception(failure)
 
 
 class BackgroundLoop:
@@ -62,7 +69,7 @@ class BackgroundLoop:
                 raise RuntimeError("this DeepGym is closed; make a new one")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
+                self._thread = threading.Thread(target=_serve, args=(self._loop,), name=self._name, daemon=True)
                 self._thread.start()
             return Running(self._loop, work)
 
@@ -109,6 +116,18 @@ class BackgroundLoop:
             thread.join(timeout)
             if not thread.is_alive():
                 loop.close()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped. asyncio lets a task's KeyboardInterrupt and SystemExit end it: here they must
+    not strand the other runs, and nobody's Ctrl-C reaches this thread."""
+    while True:
+        try:
+            loop.run_forever()
+        except (KeyboardInterrupt, SystemExit) as exc:
+            logger.warning("a run on the loop of deepgym raised %s", named(exc))
+        else:
+            return
 
 
 async def _finish(last: Coroutine[Any, Any, None]) -> None:

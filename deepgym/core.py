@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 
 from deepgym import grading
 from deepgym.background import BackgroundLoop
-from deepgym.exceptions import error_type_of
+from deepgym.exceptions import error_type_of, named
 from deepgym.models import BatchResult, Case, Environment, RunResult
 from deepgym.sandbox.base import Job, JobResult, Sandbox
 
@@ -153,8 +153,11 @@ class DeepGym:
             async with width:
                 try:
                     return await self._run(env, answer, "hidden")
-                except Exception as exc:  # whatever it is, it must cost one answer, not the batch
-                    return grading.no_verdict(error_type_of(exc), f"{type(exc).__name__}: {exc}")
+                except BaseException as exc:  # whatever it is, it must cost one answer, not the batch
+                    task = asyncio.current_task()
+                    if isinstance(exc, GeneratorExit) or (task is not None and task.cancelling()):
+                        raise  # the batch itself is ended; any other cancellation leaked from a provider's library
+                    return grading.no_verdict(error_type_of(exc), named(exc))
 
         return BatchResult(tuple(await asyncio.gather(*(one(answer) for answer in answers))))
 

@@ -16,6 +16,7 @@ What the answer itself breaks is no exception: it is a verdict with score 0 (`de
 import asyncio
 import concurrent.futures
 import socket
+import threading
 from collections.abc import Iterator
 
 from deepgym.models import ErrorType
@@ -104,6 +105,23 @@ def _causes(exc: BaseException) -> Iterator[BaseException]:
         link = link.__cause__
 
 
-# A verifier is its author's code and may raise anything, `sys.exit()` too, which must end neither a server nor a
-# command.
+# What loading a verifier's file may raise, `sys.exit()` too, which must end neither a server nor a command.
 VERIFIER_FAULTS = (Exception, SystemExit)
+
+
+def is_ctrl_c(exc: BaseException) -> bool:
+    """Whether it may be the signal that ends a command, which nobody may swallow: that reaches the main thread only.
+
+    In any other thread a KeyboardInterrupt was raised by somebody's code, such as a verifier's.
+    """
+    return isinstance(exc, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def named(exc: BaseException) -> str:
+    """Type and message, also of a foreign exception whose `__str__` raises."""
+    try:
+        return f"{type(exc).__name__}: {exc}"
+    except BaseException as fault:
+        if is_ctrl_c(fault):
+            raise
+        return f"{type(exc).__name__} (its message cannot be shown)"

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deepgym.cases import faults_of
-from deepgym.exceptions import VERIFIER_FAULTS, InvalidScoreError, SandboxError, VerifierError
+from deepgym.exceptions import InvalidScoreError, SandboxError, VerifierError, is_ctrl_c, named
 from deepgym.extract import split_bundle
 from deepgym.models import Case, CaseOutcome, Environment, ErrorType, RunResult
 from deepgym.sandbox.base import FATAL_STATUSES, Call, Exec, Job, JobResult, StepOutcome
@@ -44,8 +44,10 @@ def hidden_cases(env: Environment) -> tuple[Case, ...]:
     """The environment's hidden cases for its seed. Raises VerifierError when the verifier cannot make proper ones."""
     try:
         cases = tuple(env.verifier.cases(random.Random(f"{env.name}:{env.seed}")))
-    except VERIFIER_FAULTS as exc:
-        raise VerifierError(f"{env.name}: verifier.cases failed with seed {env.seed}: {_name(exc)}") from exc
+    except BaseException as exc:
+        if is_ctrl_c(exc):
+            raise
+        raise VerifierError(f"{env.name}: verifier.cases failed with seed {env.seed}: {named(exc)}") from exc
     return _checked_cases(env, cases, hidden=True)
 
 
@@ -53,8 +55,10 @@ def shown_cases(env: Environment) -> tuple[Case, ...]:
     """The examples of the task text. Raises VerifierError when the verifier cannot make proper ones."""
     try:
         cases = tuple(env.verifier.examples())
-    except VERIFIER_FAULTS as exc:
-        raise VerifierError(f"{env.name}: verifier.examples failed: {_name(exc)}") from exc
+    except BaseException as exc:
+        if is_ctrl_c(exc):
+            raise
+        raise VerifierError(f"{env.name}: verifier.examples failed: {named(exc)}") from exc
     return _checked_cases(env, cases, hidden=False)
 
 
@@ -192,8 +196,10 @@ def _judge(env: Environment, case: Case, outcome: StepOutcome) -> CaseOutcome:
 def _score(env: Environment, case: Case, outcome: StepOutcome) -> float:
     try:
         score = env.verifier.judge(case, outcome)
-    except VERIFIER_FAULTS as exc:
-        raise VerifierError(f"{env.name}: verifier.judge failed on case {case.name!r}: {_name(exc)}") from exc
+    except BaseException as exc:
+        if is_ctrl_c(exc):
+            raise
+        raise VerifierError(f"{env.name}: verifier.judge failed on case {case.name!r}: {named(exc)}") from exc
     if not isinstance(score, bool | int | float) or not 0 <= score <= 1:
         raise InvalidScoreError(
             f"{env.name}: verifier.judge gave {_brief(score)} for case {case.name!r}; it must be a bool or in [0, 1]"
@@ -253,7 +259,3 @@ def _brief(value: Any, width: int = 120) -> str:
 def _short(text: str, width: int = 300) -> str:
     line = " ".join(text[: width * 4].encode("utf-8", errors="replace").decode().split())
     return line if len(line) <= width else line[: width - 3] + "..."
-
-
-def _name(exc: BaseException) -> str:
-    return f"{type(exc).__name__}: {exc}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
-from deepgym.exceptions import DeepGymError, error_type_of, is_infrastructure_failure
+from deepgym.exceptions import DeepGymError, error_type_of, is_infrastructure_failure, named
 from deepgym.extract import extract_code
 from deepgym.integrations.masked_rate import MaskedRate
 from deepgym.integrations.slots import Slots
@@ -51,7 +51,7 @@ class Graded:
 class _Stage(Enum):
     QUEUED = auto()
     FIRST_RUN = auto()
-    REGRADING = auto()
+    ENDED = auto()  # the first run, without a verdict; a second one may follow
 
 
 @dataclass(slots=True)
@@ -93,16 +93,26 @@ class Grader:
         """
         loop = asyncio.get_running_loop()
         samples = [None if response is None else _Sample(response) for response in responses]
-        tasks = [asyncio.create_task(self._grade(sample, deadline)) for sample in samples if sample is not None]
+        tasks = {asyncio.create_task(self._grade(sample, deadline)): sample for sample in samples if sample is not None}
         try:
             if tasks:
-                await asyncio.wait(tasks, timeout=max(0.0, deadline - loop.time()))
+                ended, _ = await asyncio.wait(tasks, timeout=max(0.0, deadline - loop.time()))
+                for task in ended:
+                    self._note_end(tasks[task], task)
         finally:
             for task in tasks:
                 if task.cancel():
                     self._ending.add(task)
                     task.add_done_callback(self._ending.discard)
         return [self._settled(sample) for sample in samples]
+
+    def _note_end(self, sample: _Sample, task: "asyncio.Task[None]") -> None:
+        """A grading that ended by itself, with what `_run` does not catch, has no verdict: its run is not going on."""
+        failure = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if failure is not None:
+            _log_failure(self._env.name, failure)
+            sample.error_type = sample.error_type or error_type_of(failure)
+            sample.stage = _Stage.ENDED
 
     async def _grade(self, sample: _Sample, deadline: float) -> None:
         loop = asyncio.get_running_loop()
@@ -113,7 +123,7 @@ class Grader:
             sample.result = first
             return
         sample.error_type = _error_type(first)
-        sample.stage = _Stage.REGRADING
+        sample.stage = _Stage.ENDED
         if isinstance(first, RunResult) or not is_infrastructure_failure(first):
             return
         if loop.time() + REGRADE_PAUSE_S >= deadline:
@@ -179,6 +189,6 @@ def _error_type(run: RunResult | BaseException) -> ErrorType:
 
 def _log_failure(environment: str, failure: BaseException) -> None:
     """One line for a known failure; a traceback for one that nobody foresaw."""
-    text = " ".join(f"{type(failure).__name__}: {failure}".split())[:300]
+    text = " ".join(named(failure).split())[:300]
     known = isinstance(failure, DeepGymError) or is_infrastructure_failure(failure)
     logger.warning("%s: a run failed: %s", environment, text, exc_info=None if known else failure)

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,13 @@ from deepgym.core import DeepGym
 from deepgym.exceptions import SandboxError, SandboxUnavailableError, VerifierError
 from deepgym.models import Case, Environment, Verifier
 from deepgym.sandbox.base import Call, Job, JobResult, StepOutcome
+
+
+class Panic(BaseException):
+    """No Exception, as extension modules raise it."""
+
+
+RAISED = {"leak": asyncio.CancelledError(), "exit": SystemExit(3), "interrupt": KeyboardInterrupt(), "panic": Panic("p")}
 
 
 class ScriptedSandbox:
@@ -39,8 +47,8 @@ class ScriptedSandbox:
                 await asyncio.sleep(3600)
             if answer == "break":
                 raise SandboxError("provider gone")
-            if answer == "leak":
-                raise asyncio.CancelledError
+            if answer in RAISED:
+                raise RAISED[answer]
             await asyncio.sleep(0)
             values = [step.args[0] + 1 for step in job.steps if isinstance(step, Call)]
             return JobResult(tuple(StepOutcome("ok", value) for value in values))
@@ -151,6 +159,41 @@ def test_a_verifier_that_cannot_make_cases_raises_every_time(dg, env):
     for _ in range(2):
         with pytest.raises(VerifierError, match=r"no: verifier\.cases failed with seed 0: TypeError"):
             dg.run(broken, "x")
+
+
+@pytest.mark.parametrize("end", RAISED)
+def test_whatever_a_sandbox_raises_costs_one_answer(dg, env, end):
+    batch = dg.run_batch(env, ["x", end, "x"])
+    assert [result.has_verdict for result in batch] == [True, False, True]
+
+
+@pytest.mark.parametrize("end", ["exit", "interrupt", "panic"])
+def test_what_is_no_exception_ends_neither_the_caller_nor_the_loop(dg, env, end):
+    with pytest.raises(SandboxError, match=f"the run ended with {type(RAISED[end]).__name__}"):
+        dg.run(env, end)
+    assert dg.run(env, "x").score == 1.0
+
+
+@pytest.mark.parametrize("raised", [Panic("p"), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()])
+def test_a_judge_that_raises_anything_costs_its_own_answer(dg, env, raised):
+    """Of three answers to one case, the second makes the judge raise."""
+
+    def judge(case, outcome):
+        if outcome.value == -1:
+            raise raised
+        return True
+
+    class Answering(ScriptedSandbox):
+        async def run(self, job):
+            return JobResult((StepOutcome("ok", int(job.files["solution.py"])),) * 2)
+
+    strict = replace(env, verifier=replace(env.verifier, judge=judge))
+    with DeepGym(sandbox=Answering()) as gym:
+        batch = gym.run_batch(strict, ["1", "-1", "1"])
+        assert [result.error_type for result in batch] == [None, "verifier_error", None]
+        with pytest.raises(VerifierError, match=type(raised).__name__):
+            gym.run(strict, "-1")
+        assert gym.run(strict, "1").score == 1.0
 
 
 def test_a_start_that_failed_is_tried_again(env, sandbox):

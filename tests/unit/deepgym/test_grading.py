@@ -1,5 +1,7 @@
 """Verdicts from outcomes, with numbers worked out by hand."""
 
+import asyncio
+import concurrent.futures
 import math
 import sys
 
@@ -101,6 +103,47 @@ def test_a_verifier_that_raises_leaves_no_verdict_and_names_the_case():
         grading.grade(environment(lambda case, outcome: len(outcome.value) == 1), CASES, ok(1, 2, 3))
     with pytest.raises(VerifierError, match="'s1': SystemExit: 3"):
         grading.grade(environment(lambda case, outcome: sys.exit(3)), CASES, ok(1, 2, 3))
+
+
+class Panic(BaseException):
+    """As extension modules raise it."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("raised", "named"),
+    [
+        (Panic(), r"Panic \(its message cannot be shown\)"),
+        (GeneratorExit("x"), "GeneratorExit: x"),
+        (asyncio.CancelledError("x"), "CancelledError: x"),
+    ],
+)
+def test_whatever_a_verifier_raises_leaves_no_verdict(raised, named):
+    def fail(*_):
+        raise raised
+
+    with pytest.raises(VerifierError, match=f"echo: verifier.judge failed on case 's1': {named}"):
+        grading.grade(environment(fail), CASES, ok(1, 2, 3))
+    with pytest.raises(VerifierError, match=f"echo: verifier.cases failed with seed 0: {named}"):
+        grading.hidden_cases(environment(verifier=Verifier(fail, fail)))
+    with pytest.raises(VerifierError, match=f"echo: verifier.examples failed: {named}"):
+        grading.shown_cases(environment(verifier=Verifier(fail, fail, fail)))
+
+
+def test_ctrl_c_ends_a_command_but_in_a_thread_it_is_the_verifiers_own():
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    env = environment(fail)
+    with pytest.raises(KeyboardInterrupt):
+        grading.grade(env, CASES, ok(1, 2, 3))
+    with (
+        concurrent.futures.ThreadPoolExecutor(1) as thread,
+        pytest.raises(VerifierError, match="'s1': KeyboardInterrupt"),
+    ):
+        thread.submit(grading.grade, env, CASES, ok(1, 2, 3)).result()
 
 
 def test_a_value_nested_too_deep_never_reaches_the_judge():

@@ -123,6 +123,20 @@ def test_the_network_and_leaked_cancellations_count_as_infrastructure(end):
     assert len(gym.calls) == 2
 
 
+class Panic(BaseException):
+    """No Exception, as extension modules raise it."""
+
+
+@pytest.mark.parametrize("end", [Panic("p"), GeneratorExit()])
+def test_a_run_that_ends_with_no_exception_is_masked_and_not_late(end):
+    """It ended after 2 s: the deadline's 0 is for runs that go on at 150 s."""
+    gym = FakeGym({"a": [Run(end, seconds=2.0)]})
+    graded, took = grade(gym, ["a", "right"])
+    assert [summary(each) for each in graded] == [(MASK, "unknown_error", True), (1.0, None, False)]
+    assert took == 2.0
+    assert len(gym.calls) == 2
+
+
 def test_a_first_run_still_going_at_the_deadline_scores_zero_and_is_killed():
     gym = FakeGym({"slow": [Run(verdict(1.0), seconds=1000.0)], "quick": [Run(verdict(1.0), seconds=149.0)]})
     graded, took = grade(gym, ["slow", "quick"], linger=1.0)
