@@ -8,29 +8,26 @@ threads, several event loops and plain scripts may share one DeepGym.
 """
 
 import asyncio
-import concurrent.futures
 import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 from deepgym import grading
 from deepgym.background import BackgroundLoop
 from deepgym.exceptions import error_type_of, named
 from deepgym.models import BatchResult, Case, Environment, RunResult
 from deepgym.sandbox.base import Job, JobResult, Sandbox
+from deepgym.verifier_threads import VerifierThreads
 
 Mode = Literal["auto", "local", "docker"]
 CaseSet = Literal["hidden", "shown"]
 CASE_CACHE = 256  # environments x seeds whose cases are kept
 BATCH_WIDTH_PER_SLOT = 4  # answers of one batch in preparation or judgement beside those that run
 STOP_SECONDS = 30.0  # to kill a cancelled run, or to close the sandbox
-
-T = TypeVar("T")
-_MadeCases = tuple[Environment, "asyncio.Task[tuple[Case, ...]]"]
 
 
 class DeepGym:
@@ -67,11 +64,11 @@ class DeepGym:
             OrderedDict()
         )
         self._places = asyncio.Semaphore(slots)  # of the sandbox; only the background loop touches it
-        self._judges = concurrent.futures.ThreadPoolExecutor(slots, thread_name_prefix="deepgym-judge")
+        self._verifiers = VerifierThreads(slots)  # beside the loop, so that a slow one does not hold up other answers
         self._background = BackgroundLoop("deepgym-loop")
         self._starting: asyncio.Task[None] | None = None
         # Also at the interpreter's end, so that no worker outlives a script that forgot to close.
-        self._closer = weakref.finalize(self, _close, self._background, self._judges, self._sandbox)
+        self._closer = weakref.finalize(self, _close, self._background, self._sandbox)
 
     @property
     def sandbox_name(self) -> str:
@@ -144,7 +141,7 @@ class DeepGym:
         except grading.RejectedAnswer as exc:
             return grading.rejected(chosen, str(exc))
         run = await self._run_job(job, on_start)
-        return await self._in_judge_thread(lambda: grading.grade(env, chosen, run))
+        return await self._verifiers.run(f"{env.name}: verifier.judge", lambda: grading.grade(env, chosen, run))
 
     async def _run_batch(self, env: Environment, answers: Sequence[str]) -> BatchResult:
         width = asyncio.Semaphore(self.max_parallel * BATCH_WIDTH_PER_SLOT)
@@ -170,27 +167,27 @@ class DeepGym:
     async def _ensure_started(self) -> None:
         """Start the sandbox once; a start that failed is tried again by the next run."""
         starting = self._starting
-        if starting is None or (starting.done() and (starting.cancelled() or starting.exception() is not None)):
+        if starting is None or _failed(starting):
             starting = self._starting = asyncio.ensure_future(self._sandbox.start())
         await asyncio.shield(starting)  # one cancelled run does not stop the start that others wait for
 
     async def _cases_of(self, env: Environment, cases: CaseSet) -> tuple[Case, ...]:
         key = (id(env), cases)
-        if key not in self._cases:
+        if key not in self._cases or _failed(self._cases[key][1]):
             make = grading.hidden_cases if cases == "hidden" else grading.shown_cases
+            name = f"{env.name}: verifier.{'cases' if cases == 'hidden' else 'examples'}"
             # Kept as a task, so that many first runs at once make the cases once; the environment is kept beside it,
-            # so that its id stays its own.
-            self._cases[key] = (env, asyncio.ensure_future(self._in_judge_thread(lambda: make(env))))
+            # so that its id stays its own. What failed is made anew by the next run: it may have read a file.
+            self._cases[key] = (env, asyncio.ensure_future(self._verifiers.run(name, lambda: make(env))))
         self._cases.move_to_end(key)
         while len(self._cases) > CASE_CACHE:
             self._cases.popitem(last=False)
         return await asyncio.shield(self._cases[key][1])
 
-    async def _in_judge_thread(self, work: Callable[[], T]) -> T:
-        """Verifiers run beside the loop, so that a slow one does not hold up other answers."""
-        return await asyncio.get_running_loop().run_in_executor(self._judges, work)
+
+def _failed(task: "asyncio.Task[Any]") -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-def _close(background: BackgroundLoop, judges: concurrent.futures.Executor, sandbox: Sandbox) -> None:
-    judges.shutdown(wait=False, cancel_futures=True)
+def _close(background: BackgroundLoop, sandbox: Sandbox) -> None:
     background.stop(sandbox.close(), STOP_SECONDS)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from deepgym import verifier_threads
 from deepgym.core import DeepGym
 from deepgym.exceptions import SandboxError, SandboxUnavailableError, VerifierError
 from deepgym.models import Case, Environment, Verifier
@@ -17,7 +18,12 @@ class Panic(BaseException):
     """No Exception, as extension modules raise it."""
 
 
-RAISED = {"leak": asyncio.CancelledError(), "exit": SystemExit(3), "interrupt": KeyboardInterrupt(), "panic": Panic("p")}
+RAISED = {
+    "leak": asyncio.CancelledError(),
+    "exit": SystemExit(3),
+    "interrupt": KeyboardInterrupt(),
+    "panic": Panic("p"),
+}
 
 
 class ScriptedSandbox:
@@ -194,6 +200,36 @@ def test_a_judge_that_raises_anything_costs_its_own_answer(dg, env, raised):
         with pytest.raises(VerifierError, match=type(raised).__name__):
             gym.run(strict, "-1")
         assert gym.run(strict, "1").score == 1.0
+
+
+def test_a_judge_that_hangs_costs_its_own_answer(env, monkeypatch):
+    """One place, and judges that hang for good: the answer after them is judged all the same."""
+    monkeypatch.setattr(verifier_threads, "JUDGE_SECONDS", 0.3)
+    monkeypatch.setattr(verifier_threads, "PLACE_SECONDS", 0.1)
+    leave = threading.Event()
+    hanging = replace(env, verifier=replace(env.verifier, judge=lambda case, outcome: leave.wait(60)))
+    with DeepGym(sandbox=ScriptedSandbox(), max_parallel=1) as gym:
+        batch = gym.run_batch(hanging, ["x"] * 3)
+        assert [result.error_type for result in batch] == ["verifier_error"] * 3
+        assert batch[0].error_message == "VerifierError: plus: verifier.judge took more than 0.3 s"
+        assert gym.run(env, "x").score == 1.0
+    leave.set()
+
+
+def test_cases_that_could_not_be_made_once_are_made_by_the_next_run(dg, env):
+    calls = []
+
+    def cases(rng):
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("stale file handle")
+        return env.verifier.cases(rng)
+
+    flaky = replace(env, verifier=replace(env.verifier, cases=cases))
+    with pytest.raises(VerifierError, match="stale file handle"):
+        dg.run(flaky, "x")
+    assert [dg.run(flaky, "x").score for _ in range(2)] == [1.0, 1.0]
+    assert len(calls) == 2
 
 
 def test_a_start_that_failed_is_tried_again(env, sandbox):
