@@ -5,7 +5,8 @@
                         -> infrastructure failure -> pause -> queued -> second run -> verdict, or masked
 
 At the deadline everything that still runs is killed. A first run that had started scores 0: the answer may be what
-slows it. Everything else that has no verdict is masked: it gets the reward the operator chose.
+slows it. Everything else that has no verdict is masked: it gets the reward the operator chose. So does a first run
+that started less than MIN_RUN_S before the deadline and did not end in time: it came too late to be blamed.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from deepgym.models import Environment, ErrorType, RunResult
 logger = logging.getLogger(__name__)
 
 REGRADE_PAUSE_S = 1.0
+MIN_RUN_S = 1.0  # a run that got less than this before the deadline was not given the time to show that it is slow
 LONG_RESPONSE = 20_000  # characters; reading a longer one would hold up every other request
 
 
@@ -136,12 +138,14 @@ class Grader:
     async def _run(self, sample: _Sample, deadline: float) -> RunResult | BaseException | None:
         """One run in one slot: its result, or what it raised; None when the deadline passed in the queue."""
 
+        loop = asyncio.get_running_loop()
+
         def started() -> None:
-            if sample.stage is _Stage.QUEUED:
+            if sample.stage is _Stage.QUEUED and deadline - loop.time() >= MIN_RUN_S:
                 sample.stage = _Stage.FIRST_RUN
 
         async with self._slots:
-            if asyncio.get_running_loop().time() >= deadline:
+            if loop.time() >= deadline:
                 return None
             try:
                 return await self._gym.arun(self._env, await _code_of(sample.response), on_start=started)

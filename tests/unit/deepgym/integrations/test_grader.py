@@ -160,6 +160,25 @@ def test_who_got_no_slot_in_time_is_masked():
     assert [answer for answer, _ in gym.calls] == ["slow"]  # the late one never starts, not even after the deadline
 
 
+@pytest.mark.parametrize(
+    ("starts_at", "seconds", "expected"),
+    [
+        (149.5, 0.6, (MASK, "deadline_exceeded", True)),  # got 0.5 s of the 0.6 s it needs
+        (149.5, 0.4, (1.0, None, False)),  # its verdict came at 149.9 s
+        (149.0, 1.1, (0.0, "deadline_exceeded", False)),  # got its whole second
+    ],
+)
+@pytest.mark.parametrize("queue", ["the router's", "the gym's"])
+def test_a_run_that_starts_just_before_the_deadline_is_not_blamed_for_it(starts_at, seconds, expected, queue):
+    if queue == "the gym's":
+        graded, _ = grade(FakeGym({"a": [Run(verdict(1.0), queued=starts_at, seconds=seconds)]}), ["a"], linger=1.0)
+    else:
+        first = Run(verdict(1.0), seconds=starts_at)
+        gym = FakeGym({"first": [first], "a": [Run(verdict(1.0), seconds=seconds)]})
+        graded, _ = grade(gym, ["first", "a"], places=1, linger=1.0)
+    assert summary(graded[-1]) == expected
+
+
 def test_waiting_inside_the_gym_is_no_run():
     """A slot of the router, but no place in the sandbox: the answer has not run, so it cannot be why it is late."""
     gym = FakeGym({"a": [Run(verdict(1.0), queued=1000.0)]})
