@@ -260,10 +260,13 @@ class Replaying:
         self.app = app
 
     async def __call__(self, scope, receive, send):
-        message = await receive()
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message["body"], message["more_body"]
 
         async def replay():
-            return message
+            return {"type": "http.request", "body": body, "more_body": False}
 
         await self.app(scope, replay, send)
 
