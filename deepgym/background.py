@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import logging
+import os
 import threading
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
@@ -52,7 +53,10 @@ class Running(Generic[T]):
 
 
 class BackgroundLoop:
-    """An event loop on a daemon thread, started by the first hand-over."""
+    """An event loop on a daemon thread, started by the first hand-over; for the process that started it.
+
+    A forked child has the loop's memory, but not its thread. One that was not started yet serves the child.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -60,14 +64,24 @@ class BackgroundLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stopped = False
+        self._process: int | None = None  # that started the loop
+
+    @property
+    def lost_in_a_fork(self) -> bool:
+        """This process is a fork of the one that started the loop."""
+        return self._process not in (None, os.getpid())
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Running[T]:
-        """Start `work` on the loop. Raises RuntimeError when the loop was stopped."""
+        """Start `work` on the loop. Raises RuntimeError when the loop was stopped, or started before a fork."""
+        if self.lost_in_a_fork:
+            work.close()
+            raise RuntimeError("this DeepGym was used before a fork; make one in each process")
         with self._lock:
             if self._stopped:
                 work.close()
                 raise RuntimeError("this DeepGym is closed; make a new one")
             if self._loop is None:
+                self._process = os.getpid()
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_serve, args=(self._loop,), name=self._name, daemon=True)
                 self._thread.start()
@@ -102,7 +116,13 @@ class BackgroundLoop:
             raise
 
     def stop(self, last: Coroutine[Any, Any, None], timeout: float) -> None:
-        """Run `last`, cancel what is left, stop the loop. Idempotent; raises what `last` raises."""
+        """Run `last`, cancel what is left, stop the loop. Idempotent; raises what `last` raises.
+
+        Does nothing in a fork of the process that started the loop, whose it is to stop.
+        """
+        if self.lost_in_a_fork:
+            last.close()
+            return
         with self._lock:
             loop, thread, already = self._loop, self._thread, self._stopped
             self._stopped = True

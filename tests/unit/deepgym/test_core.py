@@ -2,6 +2,8 @@
 
 import asyncio
 import math
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 
@@ -230,6 +232,52 @@ def test_cases_that_could_not_be_made_once_are_made_by_the_next_run(dg, env):
         dg.run(flaky, "x")
     assert [dg.run(flaky, "x").score for _ in range(2)] == [1.0, 1.0]
     assert len(calls) == 2
+
+
+FORKED = """
+import atexit, os, time
+from deepgym.core import DeepGym
+from tests.deepgym_fakes import FakeSandbox, StepOutcome, environment
+
+def in_a_child(do):
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0
+        return
+    do()
+    os._exit(0)
+
+def refused():
+    try:
+        dg.run(environment(), "x")
+    except RuntimeError as error:
+        print(error, flush=True)
+
+def exits():
+    started = time.monotonic()
+    atexit._run_exitfuncs()
+    assert time.monotonic() - started < 5
+
+dg = DeepGym(sandbox=FakeSandbox(lambda step: StepOutcome("ok", 3)))
+in_a_child(lambda: print("unused", dg.run(environment(), "x").score, flush=True))
+print("parent", dg.run(environment(), "x").score, flush=True)
+in_a_child(refused)
+in_a_child(exits)
+in_a_child(dg.close)
+print("parent", dg.run(environment(), "x").score, flush=True)
+"""
+
+
+def test_a_fork_of_a_process_that_used_it():
+    """A child hears at once that it cannot use it, ends like any other, and takes nothing from its parent."""
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "unused 1.0",
+        "parent 1.0",
+        "this DeepGym was used before a fork; make one in each process",
+        "parent 1.0",
+    ]
 
 
 def test_a_start_that_failed_is_tried_again(env, sandbox):
