@@ -24,9 +24,12 @@ class BodyError(Exception):
     """
 
     def __init__(self, problems: list[dict[str, Any]], status: int = 422) -> None:
-        super().__init__(f"{len(problems)} problems in the body")
+        super().__init__(problems, status)
         self.problems = problems
         self.status = status
+
+    def __str__(self) -> str:
+        return f"{len(self.problems)} problems in the body"
 
     def response(self) -> JSONResponse:
         return JSONResponse({"detail": self.problems}, status_code=self.status)

@@ -25,8 +25,12 @@ class NoVerdictError(DeepGymError):
     """The sample has no verdict; `error_type` says why. It must not be trained on."""
 
     def __init__(self, environment: str, error_type: ErrorType) -> None:
-        super().__init__(f"{environment}: a sample has no verdict ({error_type})")
+        super().__init__(environment, error_type)  # as they came, so that the error can be pickled
         self.error_type = error_type
+
+    def __str__(self) -> str:
+        environment, error_type = self.args
+        return f"{environment}: a sample has no verdict ({error_type})"
 
 
 def create_verl_reward(env: Environment, dg: SyncGym) -> Callable[..., dict[str, float]]:
@@ -36,9 +40,10 @@ def create_verl_reward(env: Environment, dg: SyncGym) -> Callable[..., dict[str,
         data_source: str, solution_str: str, ground_truth: Any = None, extra_info: Any = None, **_: Any
     ) -> dict[str, float]:
         """Raises NoVerdictError."""
+        code = extract_code(solution_str)
         try:
-            result = dg.run(env, extract_code(solution_str))
-        except DeepGymError as error:
+            result = dg.run(env, code)
+        except Exception as error:  # a provider's library may raise anything; none of it is a score
             raise NoVerdictError(env.name, error_type_of(error)) from error
         if not result.has_verdict:
             raise NoVerdictError(env.name, result.error_type or ErrorType.UNKNOWN_ERROR)

@@ -114,5 +114,8 @@ class CallFailed(Exception):
     """The call raised `error`."""
 
     def __init__(self, error: BaseException) -> None:
-        super().__init__(type(error).__name__)
+        super().__init__(error)
         self.error = error
+
+    def __str__(self) -> str:
+        return type(self.error).__name__

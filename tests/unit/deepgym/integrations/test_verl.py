@@ -33,9 +33,16 @@ def test_a_crash_is_judged():
 
 @pytest.mark.parametrize(
     ("end", "error_type"),
-    [(SandboxTimeoutError("no answer"), "timeout"), (no_verdict(ErrorType.VERIFIER_ERROR), "verifier_error")],
+    [
+        (SandboxTimeoutError("no answer"), "timeout"),
+        (no_verdict(ErrorType.VERIFIER_ERROR), "verifier_error"),
+        (ConnectionResetError("provider gone"), "unknown_error"),
+        (RuntimeError("this DeepGym is closed"), "unknown_error"),
+    ],
 )
 def test_no_verdict_is_raised_and_never_zero(end, error_type):
     with pytest.raises(NoVerdictError, match=error_type) as raised:
         create_verl_reward(environment(), OneRun(end))("coins", "a")
     assert raised.value.error_type == error_type
+    assert raised.value.__cause__ is (end if isinstance(end, Exception) else None)
+    assert str(raised.value) == f"add: a sample has no verdict ({error_type})"
