@@ -15,9 +15,12 @@ What the answer itself breaks is no exception: it is a verdict with score 0 (`de
 
 import asyncio
 import concurrent.futures
+import errno
 import socket
+import ssl
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from deepgym.models import ErrorType
 
@@ -71,7 +74,39 @@ class SandboxStarvedError(SandboxError):
 
 
 # What a network or a remote provider raises through libraries that know nothing of deepgym.
-_NETWORK_ERRORS = (ConnectionError, TimeoutError, socket.gaierror, asyncio.IncompleteReadError)
+_NETWORK_ERRORS = (
+    ConnectionError,
+    TimeoutError,
+    socket.gaierror,
+    socket.herror,
+    ssl.SSLError,
+    asyncio.IncompleteReadError,
+    subprocess.TimeoutExpired,
+)
+_NETWORK_ERRNOS = frozenset(
+    {
+        errno.EADDRNOTAVAIL,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETRESET,
+        errno.ENETUNREACH,
+        errno.ENOTCONN,
+    }
+)
+# The classes that clients' own network errors derive from, by package: who raises them has imported them, we need not.
+_HTTPX_ERRORS = frozenset({"TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"})
+_FOREIGN_ERRORS: Mapping[str, frozenset[str]] = {
+    "aiohttp": frozenset({"ClientConnectionError", "ClientPayloadError"}),
+    "botocore": frozenset({"ConnectionError", "HTTPClientError"}),
+    "docker": frozenset({"DockerException"}),
+    "grpc": frozenset({"RpcError"}),
+    "http": frozenset({"IncompleteRead", "BadStatusLine"}),
+    **dict.fromkeys(("httpcore", "httpcore2", "httpx", "httpx2"), _HTTPX_ERRORS),
+    "requests": frozenset({"ConnectionError", "Timeout", "ChunkedEncodingError"}),
+    "urllib": frozenset({"URLError", "ContentTooShortError"}),
+    "urllib3": frozenset({"TimeoutError", "ProtocolError", "NewConnectionError", "MaxRetryError", "SSLError"}),
+}
 _CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)  # some SDKs leak their own cancellations
 
 
@@ -79,11 +114,25 @@ def is_infrastructure_failure(exc: BaseException) -> bool:
     """True for what the sandbox's provider or the network broke, so that grading again may help.
 
     A foreign exception counts when it, or what it was raised from, is a connection, time-out or name-resolution
-    error. Errors of the verifier and of environments never count, whatever caused them.
+    error: Python's own, or one of the usual clients'. Errors of the verifier and of environments never count,
+    whatever caused them.
     """
     if isinstance(exc, DeepGymError):
         return isinstance(exc, SandboxError)
-    return any(isinstance(link, (*_NETWORK_ERRORS, *_CANCELLED, SandboxError)) for link in _causes(exc))
+    return any(
+        isinstance(link, (*_NETWORK_ERRORS, *_CANCELLED, SandboxError))
+        or (isinstance(link, OSError) and link.errno in _NETWORK_ERRNOS)
+        or _is_a_clients(link)
+        for link in _causes(exc)
+    )
+
+
+def _is_a_clients(exc: BaseException) -> bool:
+    """A network error of one of the libraries that providers' clients are made of."""
+    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(exc).__mro__}
+    if ("urllib", "HTTPError") in kinds:  # an answer that came, though it is a URLError
+        return False
+    return any(name in _FOREIGN_ERRORS.get(package, ()) for package, name in kinds)
 
 
 def error_type_of(exc: BaseException) -> ErrorType:

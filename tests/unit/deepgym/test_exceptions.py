@@ -1,7 +1,13 @@
 """Whose fault a failure is."""
 
 import asyncio
+import errno
+import http.client
 import socket
+import ssl
+import subprocess
+import urllib.error
+from email.message import Message
 
 import pytest
 
@@ -33,6 +39,15 @@ def raised_from(exc: Exception, cause: BaseException) -> Exception:
         (MemoryError(), False, "unknown_error"),
         (FileNotFoundError(), False, "unknown_error"),
         (raised_from(RuntimeError("SDK"), ConnectionRefusedError()), True, "unknown_error"),
+        (ssl.SSLError("handshake"), True, "unknown_error"),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), True, "unknown_error"),
+        (OSError(errno.ENETUNREACH, "Network is unreachable"), True, "unknown_error"),
+        (OSError(errno.ENOSPC, "No space left on device"), False, "unknown_error"),
+        (http.client.IncompleteRead(b""), True, "unknown_error"),
+        (http.client.InvalidURL("x"), False, "unknown_error"),
+        (urllib.error.URLError(ConnectionRefusedError()), True, "unknown_error"),
+        (urllib.error.HTTPError("http://x", 404, "Not Found", Message(), None), False, "unknown_error"),
+        (subprocess.TimeoutExpired("docker", 1.0), True, "unknown_error"),
         # A verifier that called a service which was down is still the verifier's fault: a second run costs, and
         # the environment's author has to hear of it.
         (raised_from(exceptions.VerifierError("x"), ConnectionError()), False, "verifier_error"),
@@ -41,6 +56,41 @@ def raised_from(exc: Exception, cause: BaseException) -> Exception:
 def test_whose_fault(exc, infrastructure, error_type):
     assert is_infrastructure_failure(exc) is infrastructure
     assert error_type_of(exc) == error_type
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "infrastructure"),
+    [
+        ("requests", "ConnectionError", True),
+        ("requests", "ConnectTimeout", True),
+        ("requests", "ReadTimeout", True),
+        ("requests.exceptions", "ChunkedEncodingError", True),
+        ("requests", "HTTPError", False),  # an answer came
+        ("requests.exceptions", "MissingSchema", False),
+        ("httpx", "ConnectError", True),
+        ("httpx", "ReadTimeout", True),
+        ("httpx", "RemoteProtocolError", True),
+        ("httpx", "UnsupportedProtocol", False),  # a mistake in the address
+        ("httpcore", "ReadError", True),
+        ("httpx2", "ConnectError", True),
+        ("aiohttp", "ServerDisconnectedError", True),
+        ("aiohttp", "ClientPayloadError", True),
+        ("aiohttp", "ServerTimeoutError", True),
+        ("aiohttp", "InvalidURL", False),
+        ("urllib3.exceptions", "ProtocolError", True),
+        ("urllib3.exceptions", "LocationValueError", False),
+        ("docker.errors", "DockerException", True),
+        ("grpc", "RpcError", True),
+    ],
+)
+def test_the_usual_clients_network_errors(module, name, infrastructure):
+    kind = vars(pytest.importorskip(module))[name]
+    assert is_infrastructure_failure(kind.__new__(kind)) is infrastructure
+
+
+def test_an_error_of_the_same_name_in_another_package_says_nothing():
+    kind = type("Timeout", (Exception,), {"__module__": "mypackage.requests"})
+    assert not is_infrastructure_failure(kind())
 
 
 def test_a_ring_of_causes_ends():
