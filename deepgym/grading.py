@@ -10,6 +10,7 @@ Who is guilty of what:
 """
 
 import math
+import numbers
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -200,11 +201,18 @@ def _score(env: Environment, case: Case, outcome: StepOutcome) -> float:
         if is_ctrl_c(exc):
             raise
         raise VerifierError(f"{env.name}: verifier.judge failed on case {case.name!r}: {named(exc)}") from exc
-    if not isinstance(score, bool | int | float) or not 0 <= score <= 1:
+    if not _is_number(score) or not 0 <= score <= 1:
         raise InvalidScoreError(
             f"{env.name}: verifier.judge gave {_brief(score)} for case {case.name!r}; it must be a bool or in [0, 1]"
         )
     return float(score)
+
+
+def _is_number(score: Any) -> bool:
+    """True for Python's numbers and numpy's scalars, whose bool is registered as no number; it is known by its name,
+    as deepgym does without numpy."""
+    kind = type(score)
+    return isinstance(score, numbers.Real) or (kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_"))
 
 
 def _weighted(env: Environment, judged: Sequence[CaseOutcome]) -> float:

@@ -71,7 +71,7 @@ class Grader:
 
     Args:
         masked_reward: what a sample without a verdict gets.
-        observe: called with each graded sample.
+        observe: called with each graded sample; what it raises is logged.
     """
 
     def __init__(
@@ -166,7 +166,10 @@ class Grader:
             logger.warning(
                 "%s: a sample has no verdict (%s) and gets %s", self._env.name, graded.error_type, graded.reward
             )
-        self._observe(graded)
+        try:
+            self._observe(graded)
+        except Exception:  # the operator's code; a reward must not depend on it
+            logger.warning("%s: observe failed on a sample", self._env.name, exc_info=True)
         return graded
 
     def _outcome(self, sample: _Sample | None) -> Graded:

@@ -4,7 +4,10 @@ import asyncio
 import concurrent.futures
 import math
 import sys
+from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from deepgym import grading
@@ -92,7 +95,30 @@ def test_a_call_that_raises_costs_its_case_and_all_that_raise_are_an_error():
     assert "SyntaxError" in result.error_message
 
 
-@pytest.mark.parametrize("score", [math.nan, math.inf, -0.1, 1.0001, None, "1", 2, [1], 10**400])
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        # 0.3 * the lower of the small group's two + 0.7 * the large group's
+        ((True, np.bool_(True), np.bool_(False)), 0.3),
+        ((np.float32(0.5), np.float64(1.0), np.int64(1)), 0.85),
+        ((Fraction(1, 4), np.float16(1.0), np.uint8(0)), 0.075),
+    ],
+)
+def test_numpys_scalars_are_numbers(scores, expected):
+    given = dict(zip(("s1", "s2", "l1"), scores, strict=True))
+    result = grading.grade(environment(lambda case, outcome: given[case.name]), CASES, ok(1, 2, 3))
+    assert result.score == pytest.approx(expected)
+    assert {type(case.score) for case in result.cases} == {float}
+    assert {type(case.passed) for case in result.cases} == {bool}
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        *(math.nan, math.inf, -0.1, 1.0001, None, "1", 2, [1], 10**400),
+        *(1j, (1.0, "x"), Decimal(1), np.float32("nan"), np.float32(1.5), np.str_("1"), np.array([1.0]), np.complex64(1)),
+    ],
+)
 def test_a_score_that_is_none_is_an_error_and_not_a_score(score):
     with pytest.raises(InvalidScoreError, match="s1"):
         grading.grade(environment(lambda case, outcome: score), CASES, ok(1, 2, 3))

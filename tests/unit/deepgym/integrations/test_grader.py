@@ -296,6 +296,18 @@ def test_observers_see_every_sample():
     assert len(seen) == 2
 
 
+def test_an_observer_that_raises_costs_no_reward(caplog):
+    def observe(graded):
+        raise RuntimeError("statsd is down")
+
+    async def main():
+        return await Grader(environment(), FakeGym(), math.nan, Slots(1), observe).grade(["a", "b"], DEADLINE)
+
+    assert [graded.reward for graded in run_virtual(main())] == [1.0, 1.0]
+    assert caplog.text.count("RuntimeError: statsd is down") == 2
+    assert "add: observe failed on a sample" in caplog.text
+
+
 def test_the_last_fenced_block_is_run():
     gym = FakeGym()
     grade(gym, ["First:\n```python\nno\n```\nBetter:\n```python\nyes\n```<|im_end|>", "no fence"])
