@@ -116,7 +116,16 @@ def test_numpys_scalars_are_numbers(scores, expected):
     "score",
     [
         *(math.nan, math.inf, -0.1, 1.0001, None, "1", 2, [1], 10**400),
-        *(1j, (1.0, "x"), Decimal(1), np.float32("nan"), np.float32(1.5), np.str_("1"), np.array([1.0]), np.complex64(1)),
+        *(
+            1j,
+            (1.0, "x"),
+            Decimal(1),
+            np.float32("nan"),
+            np.float32(1.5),
+            np.str_("1"),
+            np.array([1.0]),
+            np.complex64(1),
+        ),
     ],
 )
 def test_a_score_that_is_none_is_an_error_and_not_a_score(score):
