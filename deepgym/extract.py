@@ -2,11 +2,16 @@
 
 Last fenced code block wins; without one the whole response is the code. Fences follow CommonMark 0.31, section 4.5
 (https://spec.commonmark.org/0.31.2/#fenced-code-blocks), read line by line in linear time, as responses are hostile
-and up to two million characters long (up to a second: call it off the event loop). Five readings are ours:
+and up to two million characters long (up to two seconds: call it off the event loop). Seven readings are ours:
 
 - a backtick fence with at most a language behind it also opens at the end of a line of other text, as in
   `Answer: ```python` and `<answer>```python`, if that line holds no earlier backtick and something follows it;
-- a closing fence may have a tag, a special token or punctuation right behind it: "```</answer>", "```[EOS]", "```.";
+- a closing fence may have a tag or a special token right behind it: "```</answer>", "```[EOS]";
+- a line may close a block in a way that CommonMark does not know: backticks with more than one word or with a sign
+  behind them ("```}", "``` This works."), backticks behind the last code, `</think>`. As code can hold such lines too,
+  in a string, they count only when the text would otherwise end inside a block, or, but for backticks behind code,
+  when a fence with a language comes next;
+- a last block that is never closed and empty is a stray fence: the block before it counts;
 - HTML blocks do not hide a fence, because models like to put one right behind a line such as `<answer>`;
 - a fence indented inside a list item stays open until its closing fence, also when the code between them is not
   indented, as models often write it;
@@ -14,13 +19,18 @@ and up to two million characters long (up to a second: call it off the event loo
 """
 
 import re
+from dataclasses import dataclass, field
 
 _SPECIAL_TOKEN = re.compile(r"<\|[^<>|\s]{1,64}\|>|<｜[^<>｜\n]{1,64}｜>|</s>|<eos>|<pad>|<end_of_turn>")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _FENCE = re.compile(r"(`{3,})([^`]*)\Z|(~{3,})(.*)\Z", re.DOTALL)
 _LATE_FENCE = re.compile(r"(?!>)[^`]*[^`\s]\s*(`{3,})([\w+-]*)\s*\Z")
 _NAMED_FENCE = re.compile(r"(`{3,})[ \t]*\w[^`]*\Z")
-_BEHIND_CLOSING = re.compile(r"[ \t]*</?[A-Za-z|｜]|[.,;:!)]|\[/?[A-Z]")
+_BEHIND_CLOSING = re.compile(r"[ \t]*</?[A-Za-z|｜]|\[/?[A-Z]")
+# What may follow a fence that opens a block: one word such as `python`, or attributes such as {python}.
+_LANGUAGE = re.compile(r"[ \t]*(?:[A-Za-z0-9_][^\s`]*(?<![.,;:!?)])|\{.+\})[ \t]*\Z")
+_WORDS_BEHIND = re.compile(r"(?:[^`]|`[^`]+`)+\Z")
+_BEHIND_CODE = re.compile(r"([^`]*[^`\s])[ \t]*(`{3,})(?:[ \t]*</?[A-Za-z|｜].*)?[ \t]*\Z")
 _LIST_MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|\Z)")
 _BUNDLE_HEADER = re.compile(r"=== (\S+) ===[ \t]*\Z")
 _BUNDLE_PATH = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.-]{1,100}(?:/[A-Za-z0-9_.-]{1,100}){0,7}\Z")
@@ -82,50 +92,139 @@ def split_bundle(code: str) -> dict[str, str]:
     return {path: "\n".join(lines).rstrip("\n") + "\n" for path, lines in files.items()}
 
 
+@dataclass(slots=True)
+class _Fence:
+    """A fence that is open, and the lines behind it."""
+
+    marker: str
+    indent: int  # columns of white space that its lines lose
+    item_column: int  # content column of the list item that it stands in
+    late: bool = False  # it stands behind other text
+    named: bool = False  # it names a language
+    lines: list[str] = field(default_factory=list)
+    inner: int = 0  # fences with a language among the lines that no doubtful end has matched
+    thinks: bool = False  # the lines hold a <think> of their own
+    doubted: bool = False  # a doubtful end was seen
+    over: bool = False  # ... of a kind that a fence with a language behind it confirms
+
+    def add(self, line: str) -> None:
+        self.lines.append(_remove_indent(line, self.indent) if self.indent else line)
+
+    def doubtful_end(self, line: str, body: str, near: bool) -> list[str] | None:
+        """What the block's last lines would be if it ended here: the code before the backticks, or none.
+
+        None if this line cannot be the end. near: the line's indent is one of a fence.
+        """
+        if body.rstrip() == "</think>":
+            if self.thinks:
+                return None
+            self.over = True
+            return []
+        self.thinks = self.thinks or "<think>" in body
+        if self.marker[0] != "`":
+            return None
+        behind = body.lstrip("`")
+        code: list[str] = []
+        if len(body) - len(behind) >= len(self.marker) and near:
+            if _LANGUAGE.match(behind):
+                self.inner += 1
+                return None
+            if not _WORDS_BEHIND.match(behind):
+                return None
+        else:
+            match = _BEHIND_CODE.match(line)
+            if match is None or len(match.group(2)) < len(self.marker):
+                return None
+            code = [match.group(1)]
+        if self.inner:  # it closes a fence that is part of the code
+            self.inner -= 1
+            return None
+        self.over = self.over or not code
+        return [_remove_indent(part, self.indent) for part in code]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where reading can start: the line's number, the last block before it, and the open list items' columns."""
+
+    line: int = 0
+    block: list[str] | None = None
+    lists: tuple[int, ...] = ()
+
+
 def _last_fenced_block(text: str) -> str | None:
     """The content of the last fenced code block; None when there is no opening fence."""
     if "```" not in text and "~~~" not in text:
         return None
-    block: list[str] = []  # of the last fence seen
-    found = False
-    before: tuple[list[str], bool] | None = None  # both as they were when a fence behind text opened this block
-    bare = False  # whether that fence names no language
-    lists: list[int] = []  # content columns of the list items that are open
-    marker, fence_indent, item_column = "", 0, 0  # of the fence that is open; marker "" when none is
-    for line in _LINE_END.split(text):
+    lines = _LINE_END.split(text)
+    block, doubt = _read_blocks(lines, _Place(), trusting=False)
+    if doubt is not None:
+        other, _ = _read_blocks(lines, doubt, trusting=True)
+        if other is not None and any(map(str.strip, other)):
+            block = other
+    return None if block is None else "".join(line + "\n" for line in block)
+
+
+def _read_blocks(lines: list[str], start: _Place, trusting: bool) -> tuple[list[str] | None, _Place | None]:
+    """(lines of the last block, the place behind the last doubtful end if the text ends inside a block).
+
+    trusting: take doubtful ends for ends.
+    """
+    block, lists = start.block, list(start.lists)
+    fence: _Fence | None = None
+    doubt: _Place | None = None
+    for number in range(start.line, len(lines)):
+        line = lines[number]
         indent, body = _split_indent(line)
-        if marker:
-            named = _NAMED_FENCE.match(body) if before is not None else None
-            if named is not None:
-                # The backticks were those of "wrap it in ```": this line is what opens a block.
-                marker, fence_indent, before, block = named.group(1), indent, None, []
-            elif body[:3] == marker[:3] and indent - item_column <= 3 and _closes(body, marker):
-                marker = ""
-            else:
-                block.append(_remove_indent(line, fence_indent) if fence_indent else line)
+        if fence is None:
+            fence = _opening(indent, body, lists) if body else None
+            if fence is not None and fence.named:
+                doubt = None  # it opens where one should: nothing before it was read wrongly
             continue
-        if not body:
+        if "`" not in body and "~" not in body and "think>" not in body:
+            fence.add(line)
             continue
-        while lists and indent < lists[-1]:
-            lists.pop()
-        if body[0] in _LIST_STARTS:
-            indent, body = _enter_list_items(indent, body, lists)
-        item_column = lists[-1] if lists else 0
-        if indent - item_column > 3:
-            continue
-        match = _FENCE.match(body)
-        late = _LATE_FENCE.match(body) if match is None and "```" in body else None
-        if match is not None:
-            marker, fence_indent, before = match.group(1) or match.group(3), indent, None
-        elif late is not None:
-            marker, fence_indent, before, bare = late.group(1), item_column, (block, found), not late.group(2)
-        if marker:
-            block, found = [], True
-    if marker and before is not None and ((bare and before[1]) or not any(map(str.strip, block))):
-        block, found = before  # backticks at the end of some last words open nothing
-    elif marker and block and not block[-1]:
-        block.pop()  # the text's final line break opens no further, empty line
-    return "".join(line + "\n" for line in block) if found else None
+        near = indent - fence.item_column <= 3
+        named = _NAMED_FENCE.match(body)
+        if named is not None and (fence.late or (fence.over and near and _LANGUAGE.match(body.lstrip("`")))):
+            # The backticks were those of "wrap it in ```", or the doubtful end was one: this line opens a block.
+            if doubt is not None and not fence.late:
+                block = doubt.block
+            fence, doubt = _Fence(named.group(1), indent, fence.item_column, named=True), None
+        elif near and body[:3] == fence.marker[:3] and _closes(body, fence.marker):
+            block, fence = fence.lines, None
+        elif (end := fence.doubtful_end(line, body, near)) is not None and trusting:
+            block, fence = fence.lines + end, None
+        else:
+            if end is not None and not fence.doubted:
+                fence.doubted, doubt = True, _Place(number + 1, fence.lines + end, tuple(lists))
+            fence.add(line)
+    if fence is None:
+        return block, None
+    content = fence.lines[:-1] if fence.lines and not fence.lines[-1] else fence.lines  # no line behind the last break
+    blank = not any(map(str.strip, content))
+    if fence.late and (blank or (not fence.named and block is not None)):
+        return block, None  # backticks at the end of some last words open nothing
+    return (block if blank and block is not None else content), doubt
+
+
+def _opening(indent: int, body: str, lists: list[int]) -> _Fence | None:
+    """The fence that a line outside of blocks opens, if it does; keeps the open list items up to date."""
+    while lists and indent < lists[-1]:
+        lists.pop()
+    if body[0] in _LIST_STARTS:
+        indent, body = _enter_list_items(indent, body, lists)
+    item_column = lists[-1] if lists else 0
+    if indent - item_column > 3:
+        return None
+    match = _FENCE.match(body)
+    if match is not None:
+        marker, info = (match.group(1), match.group(2)) if match.group(1) else (match.group(3), match.group(4))
+        return _Fence(marker, indent, item_column, named=_LANGUAGE.match(info) is not None)
+    late = _LATE_FENCE.match(body) if "```" in body else None
+    if late is None:
+        return None
+    return _Fence(late.group(1), item_column, item_column, late=True, named=bool(late.group(2)))
 
 
 def _enter_list_items(indent: int, body: str, lists: list[int]) -> tuple[int, str]:

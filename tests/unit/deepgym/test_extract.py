@@ -27,7 +27,10 @@ from deepgym.extract import MAX_BUNDLE_FILES, extract_code, split_bundle, strip_
         ("```\nx\n``` y\n```", "x\n``` y\n"),  # no words may follow a closing fence
         ("```python\nx = 1\n", "x = 1\n"),  # unclosed: to the end
         ("text\n```python\nx = 1", "x = 1\n"),
-        ("```\na\n```\n\n```py\n", ""),  # the last block is empty, and it is the last
+        ("```\na\n```\n\n```py\n```", ""),  # the last block is empty, and it is the last
+        ("```\na\n```\n\n```py\n", "a\n"),  # never closed and empty: a stray fence
+        ("```\na\n```\n```", "a\n"),
+        ("```py\n", ""),
         ("   ```\n   x\n     y\n   ```", "x\n  y\n"),  # indented fence: as much indent goes from each line
         ("    ```\n    x\n    ```", "    ```\n    x\n    ```"),  # four spaces: no fence
         ('```python\ns = """\n    ```\n"""\n```', 's = """\n    ```\n"""\n'),  # four spaces do not close
@@ -69,10 +72,57 @@ def test_the_last_fenced_block_else_the_whole_response(response, code):
         "\ufeff```python\nCODE\n```",
         "\u200b```python\nCODE\n```",
         "```python\nCODE\n```\nThat is all. ```\n",  # nothing follows
+        # Endings that CommonMark does not know.
+        "```python\nCODE```",
+        "```python\nCODE```<|im_end|>",
+        "```python\nCODE```</answer>",
+        "```python\nCODE```\nDone.",
+        "\\boxed{```python\nCODE\n```}",
+        "**```python\nCODE\n```**",
+        '"```python\nCODE\n```"',
+        '{"answer": "```python\nCODE\n```"}',
+        "```python\nCODE\n``` This works because of DP.",
+        "```python\nCODE\n``` This uses `dp`.",
+        "```python\nCODE\n```This works.",
+        "```python\nCODE\n```。",
+        "```python\nCODE\n```”",
+        "```python\nCODE\n```-- end",
+        "```python\nCODE\n```$",
+        "```python\nCODE\n``` ✅",
+        "```python\nCODE\n```---\nMore.",
+        "```python\nCODE\n```###  Explanation\nIt adds.",
+        "```python\nCODE\n```\u00a0",
+        "```python\nCODE\n```\u200b",
+        "```python\nCODE\n```\n```",
+        "<think>\n```python\ndef f(\nHmm, no.\n</think>\n\n```python\nCODE\n```",
+        "<think>\n```\ndef f(\nHmm, no.\n</think>\n\n```\nCODE\n```",
+        "```python\ndef f(\n``` This is wrong.\n\n```python\nCODE\n```",
+        "```python\ndef f(\n``` This is wrong.\n\n```\nCODE\n```\nDone.",
+        "```python\ndef f(\n``` This is wrong.\n\n```python\nCODE\n``` This is right.",
+        "```python\nx```\nBetter:\n```python\nCODE```",
     ],
 )
 def test_fences_as_models_write_them(response):
     assert extract_code(response) == "CODE\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        's = """\n```.\n"""\n',
+        's = """\n``` This works.\n"""\n',
+        's = """\n```python\n{code}\n```"""\nt = """\n```python\n{code}\n```"""\n',  # a pair each
+        's = """Wrap it in ```\nand end."""\n',
+        's = """\n</think>\n"""\n',
+        's = """<think>\nno\n</think>\n```python\n{code}\n```"""\n',
+        'x = "```"\n',
+        "=== README.md ===\nUse `x` or ```x```.\n=== main.py ===\nx = 1\n",
+    ],
+)
+@pytest.mark.parametrize("behind", ["", "\nDone.\n", "\n\n```python\n"])
+def test_a_proper_closing_fence_wins_over_a_doubtful_one(code, behind):
+    """CommonMark closes these blocks at their last line, whatever their strings hold."""
+    assert extract_code(f"Here:\n```python\n{code}```{behind}") == code
 
 
 @pytest.mark.parametrize(
@@ -126,8 +176,10 @@ def test_fences_agree_with_a_peer_parser():
     atoms += ["a", "  b", "    c", "", "``` ", "```\t", "   ```py", "    ```py", "def f():", "\ta"]
     for _ in range(800):
         text = "\n".join(rng.choice(atoms) for _ in range(rng.randint(1, 8))) + rng.choice(["", "\n"])
-        blocks = [token.content for token in peer.parse(text) if token.type == "fence"]
-        expected = blocks[-1] if blocks else text
+        fences = [token for token in peer.parse(text) if token.type == "fence"]
+        if len(fences) > 1 and not fences[-1].content.strip() and not text.splitlines()[fences[-1].map[0] + 1 :]:
+            fences.pop()  # our reading: an empty block that the last line opens does not count
+        expected = fences[-1].content if fences else text
         assert extract_code(text).rstrip("\n") == expected.rstrip("\n"), repr(text)
 
 
