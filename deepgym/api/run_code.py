@@ -47,7 +47,7 @@ Path = Annotated[str, AfterValidator(_plain_path)]
 
 
 class RunCodeRequest(BaseModel):
-    """`files`: name to base64 content. `memory_limit_MB`: -1 leaves the default."""
+    """`files`: name to base64 content; null puts no file there. `memory_limit_MB`: -1 leaves the default."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -57,14 +57,15 @@ class RunCodeRequest(BaseModel):
     run_timeout: Annotated[float, Field(gt=0, le=120)] = 10.0
     memory_limit_MB: Literal[-1] | Annotated[int, Field(ge=16, le=2048)] = -1
     stdin: Text | None = None
-    files: Annotated[dict[Path, str], Field(max_length=MAX_FILES)] = {}
+    files: Annotated[dict[Path, str | None], Field(max_length=MAX_FILES)] = {}
     fetch_files: Annotated[list[Path], Field(max_length=MAX_FILES)] = []
 
     def job(self) -> Job:
         """Raises BodyError for a file that is not base64."""
         name, program = _PROGRAMS[self.language]
         try:
-            files = {path: base64.b64decode(content, validate=True) for path, content in self.files.items()}
+            given = {path: content for path, content in self.files.items() if content is not None}
+            files = {path: base64.b64decode(content, validate=True) for path, content in given.items()}
         except (binascii.Error, ValueError):
             problem = {"type": "base64", "loc": ["body", "files"], "msg": "a file's content is not base64"}
             raise BodyError([problem]) from None

@@ -5,6 +5,7 @@ import httpx
 import pytest
 
 from deepgym.api.app import create_app
+from deepgym.api.run_code import RunCodeRequest
 from deepgym.exceptions import SandboxError
 from deepgym.sandbox.base import MIB, Exec, JobResult, StepOutcome
 from tests.deepgym_fakes import FakeGym, environment, run_virtual
@@ -101,6 +102,13 @@ def test_a_sandbox_that_failed_is_no_server_error(error):
 
 
 SOUND = {"code": "secret", "language": "python"}
+
+
+def test_a_file_that_is_null_is_none():
+    assert dict(RunCodeRequest(**SOUND, files={"a.txt": None, "b.txt": "eA=="}).job().files) == {
+        "main.py": b"secret",
+        "b.txt": b"x",  # eA== is x in base64
+    }
 
 
 @pytest.mark.parametrize(
