@@ -5,13 +5,15 @@ task.md          what the model is asked; the examples and the form of the answe
 verifier.py      cases(rng), judge(case, outcome), examples(): trusted code
 files/           what the answer finds in its working directory (optional)
 reference.*      an answer that scores 1.0
-wrong/*.*        answers that do not pass; `constant*`, `empty*` and `stub*` earn at most 0.1, the others below 0.5
+wrong/*          answers that do not pass; `constant*`, `empty*` and `stub*` earn at most 0.1, the others below 0.5
 """
 
 import hashlib
 import importlib.util
 import re
+import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,7 +55,11 @@ class EnvironmentFolder:
         try:
             self.name = self.path.resolve().name
             found = (self.path / MANIFEST).is_file()
-        except (OSError, RuntimeError) as exc:  # a loop of links, a name too long, a folder closed to this user
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+        ) as exc:  # a loop of links, a name that none can have
             raise EnvironmentDefinitionError(f"{self.path}: cannot be read: {exc}") from exc
         if not found:
             raise EnvironmentDefinitionError(f"{self.path}: not an environment folder, it has no {MANIFEST}")
@@ -94,8 +100,16 @@ class EnvironmentFolder:
         return self._read(found[0].name)
 
     def wrong(self) -> dict[str, str]:
-        """Answers that must not pass, by file name without suffix."""
-        return {path.stem: self._read(f"wrong/{path.name}") for path in sorted((self.path / "wrong").glob("*.*"))}
+        """Answers that must not pass, by file name without suffix, or with it where two share the rest.
+
+        Every file counts but hidden ones and `__pycache__`. Raises EnvironmentDefinitionError for what is no text
+        file, a folder for example: it would go unchecked.
+        """
+        paths = sorted((self.path / "wrong").glob("*"))
+        paths = [path for path in paths if not path.name.startswith(".") and path.name != "__pycache__"]
+        stems = Counter(path.stem for path in paths)
+        names = {path.stem if stems[path.stem] == 1 else path.name: path.name for path in paths}
+        return {label: self._read(f"wrong/{name}") for label, name in names.items()}
 
     def _manifest(self) -> Manifest:
         try:
@@ -152,14 +166,23 @@ def _checked_limits(limits: dict[str, float | int]) -> dict[str, Any]:
 
 
 def _load_module(path: Path, source: str) -> ModuleType:
-    """Execute a verifier's file under a module name of its own; two folders of one name do not meet."""
+    """Execute a verifier's file under a module name of its own; two folders of one name do not meet.
+
+    Dataclasses and pickle look a class's module up in sys.modules. A later load of the same folder takes the place.
+    """
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
     spec = importlib.util.spec_from_loader(f"deepgym_verifier_{path.parent.name}_{digest}", loader=None)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     module.__file__ = str(path)
+    earlier = sys.modules.get(spec.name)
+    sys.modules[spec.name] = module
     try:
         exec(compile(source, str(path), "exec"), vars(module))
     except VERIFIER_FAULTS as exc:
+        if earlier is None:
+            del sys.modules[spec.name]
+        else:
+            sys.modules[spec.name] = earlier
         raise EnvironmentDefinitionError(f"{path}: {type(exc).__name__}: {exc}") from exc
     return module

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from deepgym.exceptions import EnvironmentDefinitionError, UnknownEnvironmentError
-from deepgym.folder import MANIFEST, EnvironmentFolder
+from deepgym.folder import MANIFEST, NAME, EnvironmentFolder
 from deepgym.models import Environment
 
 BUILTIN_FOLDER = Path(__file__).parent / "envs"
@@ -21,7 +21,7 @@ def load_environment(name: str | Path, *, folders: Sequence[str | Path] = (), se
     seed: which set of hidden cases. Raises UnknownEnvironmentError, which lists what exists, and
     EnvironmentDefinitionError for a folder that cannot be used.
     """
-    if isinstance(name, str) and "/" not in name and not folders and (BUILTIN_FOLDER / name / MANIFEST).is_file():
+    if isinstance(name, str) and not folders and NAME.match(name) and (BUILTIN_FOLDER / name / MANIFEST).is_file():
         builtin = _builtin(name)  # one record per process, so that its hidden cases are made once
         return builtin if seed == 0 else builtin.with_seed(seed)
     return find_folder(name, folders=folders).environment(seed)
@@ -69,7 +69,7 @@ def _environments_in(parent: Path) -> list[Path]:
             return [parent]
         # A manifest that is no file, such as a link to itself, is left for whoever asks for that environment.
         return sorted(entry.parent for entry in parent.glob(f"*/{MANIFEST}"))
-    except (OSError, RuntimeError) as exc:  # a name too long, a folder closed to this user, a loop of links
+    except (OSError, RuntimeError, ValueError) as exc:  # a name that none can have, a closed folder, a loop of links
         raise EnvironmentDefinitionError(f"{parent}: cannot be read: {exc}") from exc
 
 

@@ -16,6 +16,17 @@ from typing import Any, Literal, Protocol
 
 MIB = 1024 * 1024
 
+# The most that each limit may be: what no answer needs, and what every kernel and container engine can count.
+_MOST: dict[str, int] = {
+    "cpu_seconds": 86_400,
+    "wall_seconds": 86_400,
+    "memory_bytes": 1024 * 1024 * MIB,
+    "processes": 32_768,
+    "open_files": 65_536,
+    "output_bytes": 1024 * MIB,
+    "disk_bytes": 1024 * 1024 * MIB,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -40,8 +51,8 @@ class Limits:
             seconds = name in ("cpu_seconds", "wall_seconds")
             if isinstance(value, bool) or not isinstance(value, int | float if seconds else int):
                 raise ValueError(f"Limits.{name} is {value!r}; it must be a {'number' if seconds else 'whole number'}")
-            if not 0 < value < float("inf"):
-                raise ValueError(f"Limits.{name} is {value!r}; it must be a finite number above 0")
+            if not 0 < value <= _MOST[name]:  # NaN is in no range
+                raise ValueError(f"Limits.{name} is {value!r}; it must be above 0 and at most {_MOST[name]:,}")
 
 
 @dataclass(frozen=True, slots=True)

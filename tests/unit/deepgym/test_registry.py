@@ -59,6 +59,16 @@ def test_one_name_is_one_environment(tmp_path, folder):
         ("env.toml", "tags = []", "tags = [", "env.toml: "),
         ("env.toml", "cpu_seconds = 2.0", "cpu = 2.0", "limits.cpu does not exist; limits are cpu_seconds"),
         ("env.toml", "cpu_seconds = 2.0", "cpu_seconds = 0.0", "Limits.cpu_seconds is 0.0"),
+        (
+            "env.toml",
+            "cpu_seconds = 2.0",
+            "cpu_seconds = 1e300",
+            r"cpu_seconds is 1e\+300; .* above 0 and at most 86,400",
+        ),
+        ("env.toml", "cpu_seconds = 2.0", "wall_seconds = nan", "wall_seconds is nan; it must be above 0"),
+        # 1 TiB = 2**40 = 1,099,511,627,776 bytes
+        ("env.toml", "cpu_seconds = 2.0", "memory_bytes = 1099511627777", "memory_bytes .* at most 1,099,511,627,776"),
+        ("env.toml", "cpu_seconds = 2.0", "open_files = 65537", "open_files is 65537; .* at most 65,536"),
         ("env.toml", "cpu_seconds = 2.0", "memory_bytes = 2.56e8", "memory_bytes is 256000000.0; it must be a whole"),
         ("env.toml", "small = 0.4", "small = 0.5", "sum to 1"),
         ("env.toml", 'language = "python"', 'language = "shell"', "Python only"),
@@ -102,6 +112,48 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path):
             EnvironmentFolder(path)
         with pytest.raises(EnvironmentDefinitionError, match=f"{path.name}: (no such folder|cannot be read)"):
             list_environments([path])
+
+
+@pytest.mark.parametrize("name", ["./a\0b", "./\ud800", "./" + "a" * 5000, Path("a\0b")])
+def test_a_path_that_no_file_can_have_is_refused(name):
+    with pytest.raises(EnvironmentDefinitionError, match="cannot be read"):
+        load_environment(name)
+    with pytest.raises(EnvironmentDefinitionError, match=r"cannot be read|no such folder"):
+        load_environment("mine", folders=[name])
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a\0b", "\ud800", ""])
+def test_a_name_that_no_environment_can_have_is_unknown(name):
+    with pytest.raises(UnknownEnvironmentError, match="no environment"):
+        load_environment(name)
+
+
+def test_every_file_in_wrong_counts(folder):
+    for name in ("off_by_one.PY", "right", "constant.tar.gz", ".hidden.py", "__pycache__/x.pyc"):
+        path = folder / "wrong" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name)
+    wrong = EnvironmentFolder(folder).wrong()
+    # Two files share the name off_by_one, so these keep their suffix.
+    assert list(wrong) == ["constant.tar", "off_by_one.PY", "off_by_one.py", "right"]
+    assert wrong["off_by_one.PY"] == "off_by_one.PY"
+    (folder / "wrong" / "more").mkdir()
+    with pytest.raises(EnvironmentDefinitionError, match="wrong/more: cannot be read"):
+        EnvironmentFolder(folder).wrong()
+
+
+def test_a_verifier_may_define_classes_that_look_their_module_up(folder):
+    path, text = folder / "verifier.py", (folder / "verifier.py").read_text()
+    head = "from __future__ import annotations\nimport pickle\nfrom dataclasses import dataclass\n"
+    body = "@dataclass\nclass Point:\n    x: int\nassert pickle.loads(pickle.dumps(Point(2))).x == 2\n"
+    path.write_text(head + text + body)
+    load_environment(folder)
+    known = {name: module for name, module in sys.modules.items() if name.startswith("deepgym_verifier_mine_")}
+    path.write_text("raise ValueError\n")
+    with pytest.raises(EnvironmentDefinitionError, match="ValueError"):
+        load_environment(folder)
+    # The failed load leaves what was there.
+    assert known == {name: sys.modules[name] for name in sys.modules if name.startswith("deepgym_verifier_mine_")}
 
 
 def test_missing_files_are_named(folder):
