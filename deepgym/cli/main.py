@@ -11,6 +11,9 @@
 Exit codes: 0 done and passed; 1 done, and something did not pass; 2 cannot run as given; 3 no verdict.
 """
 
+import errno
+import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,10 +46,21 @@ def read(app: Any, argv: Sequence[str] | None) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. What the user can mend is one line on stderr."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")  # as a file's text is read, whatever the locale
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a verdict is no reason to stop in an ASCII locale
     try:
         code = read(commands(), argv)
+        sys.stdout.flush()  # here, where a full disk still has an exit code of ours
     except (UsageError, DeepGymError) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return EXIT_USAGE
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EPIPE) or error.filename is not None:
+            raise
+        print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest when it ends
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -29,7 +29,8 @@ def rows(
     if count < 1:
         raise UsageError(f"--count {count}: at least 1 row has to be written")
     env = load_environment(environment, folders=folder)
-    row = json.dumps({"prompt": env.task, "datasource": env.name}, ensure_ascii=False) + "\n"
+    fields = {"prompt": env.task, "datasource": env.name}
+    row = json.dumps(fields, ensure_ascii=output is None) + "\n"  # stdout has the locale's encoding
     try:
         with nullcontext(sys.stdout) if output is None else output.open("x", encoding="utf-8") as file:
             for _ in range(count):

@@ -121,6 +121,8 @@ def _api_key(path: Path | None, host: str, none_wanted: bool) -> str | None:
             raise UsageError(f"--api_key_file {path} is empty")
     else:
         key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not (key.isascii() and key.isprintable()):  # clients encode other characters in different ways
+        raise UsageError(f"the API key of {path or KEY_VARIABLE} has to be printable ASCII characters only")
     if key and none_wanted:
         raise UsageError(f"--no_api_key, but a key is given by {path or KEY_VARIABLE}")
     if not key and not none_wanted and not _is_loopback(host):

@@ -2,8 +2,11 @@
 
 import io
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -130,6 +133,38 @@ def test_an_answer_that_fails(capsys, monkeypatch, made, add):
     assert "two  failed" in out
 
 
+def run_process(*words, locale="C.UTF-8", stdin=b"", stdout=subprocess.PIPE):
+    """The command in a process of its own, with real streams; stderr and what it printed are bytes."""
+    environ = os.environ | {"LC_ALL": locale, "PYTHONIOENCODING": "ascii" if locale == "C" else ""}
+    command = [sys.executable, "-m", "deepgym", *words]
+    return subprocess.run(command, input=stdin, stdout=stdout, stderr=subprocess.PIPE, env=environ, check=False)
+
+
+@pytest.mark.parametrize("source", ["-", "file"])
+def test_an_answer_that_is_not_utf_8_is_refused(add, tmp_path, source):
+    (tmp_path / "answer").write_bytes(b"\xff")
+    name = source if source == "-" else str(tmp_path / "answer")
+    done = run_process("run", str(add), name, stdin=b"\xff")
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"cannot be read: 'utf-8' codec can't decode byte 0xff" in done.stderr
+
+
+def test_a_terminal_without_unicode_gets_escapes_and_whole_rows(add):
+    (add / "task.md").write_text("Add \u00e9.")
+    listed = run_process("list", "--folder", str(add), "--tasks", locale="C")
+    assert (listed.returncode, listed.stderr) == (0, b"")
+    assert b"Add \\xe9." in listed.stdout
+    row = run_process("rows", str(add), "--count", "1", locale="C")
+    assert json.loads(row.stdout)["prompt"].startswith("Add \u00e9.")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux's file that is always full")
+def test_output_that_cannot_be_written_is_one_line():
+    with open("/dev/full", "wb") as full:
+        done = run_process("list", stdout=full)
+    assert (done.returncode, done.stderr) == (2, b"error: the output cannot be written: No space left on device\n")
+
+
 def test_json(capsys, made, add, tmp_path):
     (tmp_path / "answer.py").write_text("code")
     assert main(["run", str(add), str(tmp_path / "answer.py"), "--json"]) == 0
@@ -247,6 +282,15 @@ def test_serve_to_others_with_a_key(served, monkeypatch, tmp_path, source):
     assert main(words) == 0
     ((config, _),) = served
     assert gated(config.app)
+
+
+@pytest.mark.parametrize("key", ["schl\u00fcssel", "a\tb"])
+def test_serve_refuses_a_key_that_clients_send_in_different_ways(capsys, monkeypatch, key):
+    monkeypatch.setenv(serve.KEY_VARIABLE, key)
+    assert main(["serve", "--infra_failure_score", "nan"]) == 2
+    assert (
+        capsys.readouterr().err == "error: the API key of DEEPGYM_API_KEY has to be printable ASCII characters only\n"
+    )
 
 
 def test_serve_to_everybody_if_told_so(served):
