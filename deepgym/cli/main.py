@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a verdict is no reason to stop in an ASCII locale
     try:
         code = read(commands(), argv)
-        sys.stdout.flush()  # here, where a full disk still has an exit code of ours
+        print(end="", flush=True)  # here, where a full disk still has an exit code of ours; stdout may be closed
     except (UsageError, DeepGymError) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_USAGE
