@@ -78,6 +78,14 @@ def read_images(value: Any, folder: Path | None = None) -> tuple[EncodedImage, .
     return tuple(read_image(item, folder) for item in (value if isinstance(value, list | tuple) else [value]))
 
 
+def size_of(image: EncodedImage) -> tuple[int, int]:
+    """Width and height in pixels, which are not decoded for it."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(image.data)) as opened:
+        return opened.size
+
+
 def _bytes(value: Any, folder: Path | None) -> tuple[bytes, str]:
     """The bytes of a file, and what to call it."""
     if isinstance(value, Mapping):

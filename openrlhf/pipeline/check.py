@@ -23,6 +23,7 @@ from openrlhf.models.vision.make import vision_processor
 from openrlhf.models.vision.processor import VisionProcessor
 from openrlhf.pipeline.best_metric import check_best_metric
 from openrlhf.pipeline.problems import Problems
+from openrlhf.pipeline.reference_images import check_reference
 from openrlhf.pipeline.tasks import check_tasks, with_tasks
 from openrlhf.reward.make import make_reward
 from openrlhf.rollout.errors import AgentError
@@ -84,6 +85,9 @@ def check_inputs(config: PPOConfig) -> Inputs:
             attempt(lambda: check_best_metric(metric, eval_prompts, n))
         if vision is not None:
             attempt(lambda: _check_images(config, prompts, eval_prompts or (), tokenizer, vision, executor))
+    if config.algo.kl.init_coef > 0 and (reference := configs.get(str(config.ref.model_name_or_path))) is not None:
+        shown = (*(prompts or ()), *(eval_prompts or ()))
+        attempt(lambda: check_reference(config, reference, vision, shown, agent=agent is not None))
     for name in _environments(prompts, eval_prompts):
         attempt(lambda name=name: environments_of(config.env)(name))  # type: ignore[misc]  # bound at once
     if problems or prompts is None:

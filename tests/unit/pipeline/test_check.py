@@ -212,6 +212,49 @@ def test_an_image_that_the_processor_refuses_is_one_line(with_images, tmp_path, 
     assert caught.value.problems == (f"{name}: {reason}",)
 
 
+def reference(folder, processor):
+    """Flags of a run with a reference model: its config, and this processor."""
+    tiny_idefics3_config().save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return {"algo.kl.init_coef": 0.1, "ref.model_name_or_path": str(folder)}
+
+
+def test_a_reference_that_cuts_images_otherwise_is_refused(with_images, tmp_path):
+    # The actor's 7 tokens: 4 of one tile, and 3 around them. The other processor scales 30 x 20 up to 2 x 2 tiles, each
+    # a mark, the 13 characters of `<row_1_col_1>` and 4 tokens; then 3 line breaks, and an overview of 7 as before.
+    other = with_images | reference(tmp_path / "tiles", tiny_idefics3_processor(tiles=True))
+    with pytest.raises(ConfigError) as caught:
+        check(other)
+    (line,) = caught.value.problems
+    assert line.startswith(
+        f"--ref.model_name_or_path {tmp_path}/tiles: its processor makes {4 * (1 + 13 + 4) + 3 + 7} tokens of image red.png, the actor's 7"
+    )
+    check(other | {"algo.kl.init_coef": 0.0})  # no reference is loaded
+    check(with_images | reference(tmp_path / "same", tiny_idefics3_processor()))
+
+
+def test_the_images_of_an_agent_count_too(with_images, tmp_path):
+    (tmp_path / "prompts.jsonl").write_text('{"input": "no"}\n')
+    other = with_images | reference(tmp_path / "tiles", tiny_idefics3_processor(tiles=True))
+    check(other)  # no image is ever shown
+    (tmp_path / "agent.py").write_text(
+        "from openrlhf.utils.agent import AgentInstanceBase, MultiTurnAgentExecutor\n\n\n"
+        "class Agent(AgentInstanceBase):\n    pass\n\n\n"
+        "class AgentExecutor(MultiTurnAgentExecutor):\n"
+        "    def __init__(self):\n        super().__init__(Agent)\n"
+    )
+    with pytest.raises(ConfigError, match="of image of 64 x 64 pixels, the actor's 7"):
+        check(other | {"train.agent_func_path": str(tmp_path / "agent.py"), "reward.remote_url": None})
+
+
+def test_a_reference_of_text_is_refused_with_images(with_images, model):
+    changes = {"algo.kl.init_coef": 0.1, "ref.model_name_or_path": str(model)}
+    with pytest.raises(ConfigError) as caught:
+        check(with_images | changes)
+    (line,) = caught.value.problems
+    assert line.startswith(f"--ref.model_name_or_path {model}: llama is a text model, and with --data.max_images_per_")
+
+
 def test_a_model_that_takes_no_images_is_refused(flags):
     with pytest.raises(ConfigError) as caught:
         check(flags | {"data.max_images_per_prompt": 1})
