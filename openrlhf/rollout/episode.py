@@ -32,8 +32,11 @@ class Episode:
     ) -> None:
         """Of an observation too long for `max_length` beside one action, the end is kept, as for a single turn.
 
+        In a run with images each `<image>` in the observation, as in feedback, is an image.
+
         ValueError if no token is left, if images would be cut, or if the observation has not one placeholder for each.
         """
+        observation = _marked(engine, observation)
         ids = expanded(engine, prompt_ids(tokenizer, observation), images)
         opening = opening_id(tokenizer)
         budget = plan_budget(ids, sampling.max_tokens, max_length, has_images=bool(images), opening=opening)
@@ -94,10 +97,11 @@ class Episode:
         self._add_logs(result.extra_logs)
         self.sampling = result.sampling
         self.over = result.done
+        feedback = _marked(self._engine, result.feedback)
         if not result.done and images:
-            self._see(result.feedback, images)
+            self._see(feedback, images)
         elif not result.done:
-            self._observe(result.feedback)
+            self._observe(feedback)
         if not self.over and len(self.tokens) == self._asked_with:
             self.over = self._truncated = True
 
@@ -132,8 +136,7 @@ class Episode:
         ValueError where the feedback has not one placeholder for each image.
         """
         vision = self._engine.image_tokens
-        marked = feedback if vision is None else vision.mark(feedback)
-        ids = expanded(self._engine, self._tokenizer(marked, add_special_tokens=False)["input_ids"], images)
+        ids = expanded(self._engine, self._tokenizer(feedback, add_special_tokens=False)["input_ids"], images)
         shown = len(self.images) + len(images)
         if vision is not None and shown > vision.max_images:
             self.too_many_images = f"{shown} images, and --data.max_images_per_prompt is {vision.max_images}"
@@ -141,7 +144,7 @@ class Episode:
             self.over = self._truncated = True
             return
         self.tokens.observe(ids)
-        self._text.observe(ids, marked)
+        self._text.observe(ids, feedback)
         self.images = [*self.images, *images]  # the engine may still hold the list it was given
 
     def _add_logs(self, logs: Mapping[str, float]) -> None:
@@ -150,3 +153,9 @@ class Episode:
 
     def _decode(self, ids: list[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+def _marked(engine: LLMEngine, text: str) -> str:
+    """The text with the model's own placeholder for each `<image>`; unchanged in a run that shows no images."""
+    vision = engine.image_tokens
+    return text if vision is None or vision.max_images == 0 else vision.mark(text)

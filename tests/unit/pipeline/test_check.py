@@ -227,7 +227,8 @@ def test_a_reference_that_cuts_images_otherwise_is_refused(with_images, tmp_path
         check(other)
     (line,) = caught.value.problems
     assert line.startswith(
-        f"--ref.model_name_or_path {tmp_path}/tiles: its processor makes {4 * (1 + 13 + 4) + 3 + 7} tokens of image red.png, the actor's 7"
+        f"--ref.model_name_or_path {tmp_path}/tiles: its processor makes {4 * (1 + 13 + 4) + 3 + 7} tokens of image "
+        "red.png, the actor's 7"
     )
     check(other | {"algo.kl.init_coef": 0.0})  # no reference is loaded
     check(with_images | reference(tmp_path / "same", tiny_idefics3_processor()))

@@ -135,6 +135,9 @@ async def test_more_images_than_the_flag_allows_are_told_once(caplog):
     [
         ({"environment_images": [plain()], "environment_feedback": "none"}, "0 placeholders for 1 images"),
         ({"environment_images": [], "environment_feedback": "#"}, "1 placeholders for 0 images"),
+        ({"environment_images": [], "environment_feedback": "<image>"}, "1 placeholders for 0 images"),
+        ({"environment_images": None, "environment_feedback": "<image>"}, "1 placeholders for 0 images"),
+        ({"environment_feedback": "<image>"}, "1 placeholders for 0 images"),
         ({"environment_images": ["/no/such.png"], "environment_feedback": "#"}, "/no/such.png: No such file"),
     ],
 )
@@ -142,6 +145,26 @@ async def test_images_and_placeholders_that_do_not_match_leave_no_verdict(answer
     trajectory = await play(MultiTurnAgentExecutor(agent(done_at(2, **answer))), seeing(), prompt="a")
     assert trajectory.outcome.status is Status.UNGRADED
     assert reason in trajectory.outcome.reason
+
+
+async def test_without_images_in_the_run_the_word_is_text():
+    trajectory = await play(MultiTurnAgentExecutor(agent(done_at(2, environment_feedback="<image>"))), seeing(0))
+    assert trajectory.outcome.status is Status.GRADED
+    assert "<image>" in FakeTokenizer().decode(trajectory.segments[0].token_ids.tolist())
+
+
+async def test_an_observation_of_reset_says_image_too():
+    class Telling(agent(done_at(1))):
+        async def reset(self, states, **kwargs):
+            return {"observation": "see <image>"}
+
+    engine = seeing()
+    trajectory = await play(MultiTurnAgentExecutor(Telling), engine, prompt="#", images=[picture()])
+    assert trajectory.outcome.status is Status.GRADED
+    assert "".join(map(chr, engine.calls[0].prompt_token_ids)) == "see (###)"  # 30 pixels of width
+    trajectory = await play(MultiTurnAgentExecutor(Telling), engine, prompt="a")
+    assert trajectory.outcome.status is Status.UNGRADED
+    assert "1 placeholders for 0 images" in trajectory.outcome.reason
 
 
 @pytest.fixture
