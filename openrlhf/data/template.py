@@ -58,8 +58,8 @@ def _plain(template: str | None, row: Row, key: str, vision: ImageTokens | None)
     if isinstance(value, list):
         raise DataError(f"{row.where}: {key!r} is a list (of messages?), expected a string; see apply_chat_template")
     text = _text(row, key, value)
-    text = text if vision is None else vision.mark(text)
-    return text if template is None else template.format(text)
+    text = text if template is None else template.format(text)
+    return text if vision is None else vision.mark(text)
 
 
 def _chat(tokenizer: Any, row: Row, key: str, vision: ImageTokens | None) -> str:

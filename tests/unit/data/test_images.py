@@ -65,6 +65,12 @@ def test_without_a_chat_template_the_placeholder_is_the_models(folder):
     assert (prompt.text, prompt.images) == ("Q: # what?", (picture("red"),))
 
 
+def test_the_input_template_may_hold_the_placeholder(folder):
+    rows = {"prompt": "what?", "images": ["red.png"]}
+    (prompt,) = build(folder, rows, apply_chat_template=False, input_template="<image> Q: {}")
+    assert (prompt.text, prompt.images) == ("# Q: what?", (picture("red"),))
+
+
 WRONG = {
     "too few": ({"prompt": "<image> <image>", "images": ["red.png"]}, "'images' has 1 images, but .* places for 2"),
     "too many": ({"prompt": "<image>", "images": ["red.png"] * 2}, "'images' has 2 images, but .* places for 1"),
