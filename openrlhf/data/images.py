@@ -1,15 +1,18 @@
 """The images of a row."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from openrlhf.data.errors import DataError, listing
-from openrlhf.data.rows import Row
+from openrlhf.data.rows import Row, Table
 from openrlhf.images import ImageError, read_image
 from openrlhf.interfaces import ImageTokens
 from openrlhf.prompt_tokens import prompt_ids
 from openrlhf.types import EncodedImage, Prompt
+
+logger = logging.getLogger(__name__)
 
 _SHOWN = 60  # characters of a prompt in a message
 
@@ -69,3 +72,23 @@ def check_images_fit(prompts: Sequence[Prompt], tokenizer: Any, budget: int, vis
                 f"{name} has {length} tokens with its images, and only {budget} are left for it: raise "
                 "--data.max_len, or use smaller images"
             )
+
+
+def tell_of_unshown(key: str) -> Callable[[Table], None]:
+    """For a run of text only: a function that tells once of each table with a column of images.
+
+    Its values stay unread, for they may be many gigabytes.
+    """
+    told: set[str] = set()
+
+    def tell(table: Table) -> None:
+        if key in table.columns and table.name not in told:
+            told.add(table.name)
+            logger.warning(
+                "%s: its column %r is not used, for this run shows no images: to show them, take a vision-language "
+                "model and set --data.max_images_per_prompt",
+                table.name,
+                key,
+            )
+
+    return tell

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, overload
@@ -11,9 +11,9 @@ from typing import Any, overload
 from openrlhf.config.data import DataConfig
 from openrlhf.config.rollout import EvalConfig
 from openrlhf.data.errors import DataError
-from openrlhf.data.images import images_of
+from openrlhf.data.images import images_of, tell_of_unshown
 from openrlhf.data.labels import label_names, label_text
-from openrlhf.data.rows import Row
+from openrlhf.data.rows import Row, Table
 from openrlhf.data.source import load_rows
 from openrlhf.data.template import make_renderer
 from openrlhf.data.tools import TOOLS, tools_of
@@ -72,11 +72,12 @@ def build_prompts(
     seed: int = 42,
     image_key: str = "images",
     vision: ImageTokens | None = None,
+    on_table: Callable[[Table], None] | None = None,
 ) -> PromptSet:
     """Read, check and render a prompt set; every row is checked here, before any model is loaded.
 
     `vision`: of a vision-language model. Where it may see images, each row's are read, and must be as many as its text
-    has placeholders.
+    has placeholders. `on_table`: see `load_rows`.
 
     Columns `datasource`, `task` and `env_func` are taken along where they exist; a label that is a JSON object may name
     the last two as well. With `apply_chat_template` the column `tools` goes to the template. Raises DataError in one
@@ -93,6 +94,7 @@ def build_prompts(
         probs=probs,
         max_samples=max_samples,
         seed=seed,
+        on_table=on_table,
     )
     made: dict[int, Prompt] = {}  # interleaving repeats rows of the smaller sets
     prompts = []
@@ -139,6 +141,7 @@ def training_prompts(
         seed=seed,
         image_key=data.image_key,
         vision=vision,
+        on_table=None if data.max_images_per_prompt else tell_of_unshown(data.image_key),
     )
 
 
@@ -160,6 +163,7 @@ def evaluation_prompts(
         seed=seed,
         image_key=data.image_key,
         vision=vision,
+        on_table=None if data.max_images_per_prompt else tell_of_unshown(data.image_key),
     )
 
 

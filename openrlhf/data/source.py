@@ -1,6 +1,6 @@
 """From a dataset flag to rows: `path`, `path@dir`, hub names, several of them separated by commas."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from itertools import islice
 
 from openrlhf.config.disk import exists, expanded
@@ -24,12 +24,14 @@ def load_rows(
     probs: str | None = None,
     max_samples: int | None = None,
     seed: int = 42,
+    on_table: Callable[[Table], None] | None = None,
 ) -> list[Row]:
     """Rows of one or more datasets, in a fixed order.
 
     Without `probs` the datasets follow each other; with it they are interleaved by these probabilities until each was
     used up once. `max_samples` holds for each dataset and then for the whole. `required` columns must exist in every
-    dataset (a single row may still lack one, see `Row`); `optional` ones are read where they exist.
+    dataset (a single row may still lack one, see `Row`); `optional` ones are read where they exist. `on_table` is
+    called with each file or split that was read.
 
     Raises DataError, in one line: nothing at that path, an unknown split or column, no rows, unreadable content.
     """
@@ -39,7 +41,7 @@ def load_rows(
     probabilities = parse_probabilities(probs, len(entries))
     parts = parse_split(split)
     wanted = frozenset(required) | frozenset(optional)
-    datasets = [_entry_rows(entry, parts, wanted, required)[:max_samples] for entry in entries]
+    datasets = [_entry_rows(entry, parts, wanted, required, on_table)[:max_samples] for entry in entries]
     if probabilities is None or len(datasets) == 1:
         return [row for rows in datasets for row in rows][:max_samples]
     lengths = [len(rows) for rows in datasets]
@@ -69,13 +71,28 @@ def split_spec(spec: str) -> list[str]:
     return entries
 
 
-def _entry_rows(entry: str, parts: list[SplitPart], wanted: Set[str], required: Sequence[str]) -> list[Row]:
+def columns_of(spec: str, split: str) -> dict[str, tuple[str, ...]]:
+    """The columns of each file or split of a dataset flag, by its name. Reads it all again. Raises DataError."""
+    parts = parse_split(split)
+    tables = [_read(entry, part.name, frozenset()) for entry in split_spec(spec) for part in parts]
+    return {table.name: table.columns for table in tables}
+
+
+def _entry_rows(
+    entry: str,
+    parts: list[SplitPart],
+    wanted: Set[str],
+    required: Sequence[str],
+    on_table: Callable[[Table], None] | None,
+) -> list[Row]:
     rows: list[Row] = []
     for part in parts:
         table = _read(entry, part.name, wanted)
         unknown = [key for key in required if key not in table.columns]
         if unknown and table.rows:
             raise DataError(f"{table.name}: no column {unknown[0]!r}; its columns are {listing(table.columns)}")
+        if on_table is not None:
+            on_table(table)
         rows += [table.rows[index] for index in part.indices(len(table.rows))]
     if not rows:
         raise DataError(f"{entry}: no rows in split {'+'.join(map(str, parts))!r}")

@@ -7,12 +7,15 @@ from typing import Any
 
 from transformers import PretrainedConfig
 
+from openrlhf.config.data import DataConfig
 from openrlhf.config.optimiser import has_critic
 from openrlhf.config.ppo import PPOConfig
 from openrlhf.config.schema import given
 from openrlhf.data.budget import cut_prompts
+from openrlhf.data.errors import DataError, listing
 from openrlhf.data.images import check_images_fit
 from openrlhf.data.prompts import PromptSet, evaluation_prompts, training_prompts
+from openrlhf.data.source import columns_of
 from openrlhf.env.env_config import environments_of
 from openrlhf.env.errors import EnvError
 from openrlhf.interfaces import Executor, ImageTokens
@@ -117,6 +120,8 @@ def _check_images(
     executor: Executor | None,
 ) -> None:
     """Whether images fit, and whoever runs their prompts takes them."""
+    if not any(prompt.images for prompt in (*training, *evaluation)):
+        _check_image_key(config)
     budget = config.data.max_len - (config.rollout.max_new_tokens or 1)
     check_images_fit(training, tokenizer, budget, vision, f"--data.prompt_dataset {config.data.prompt_dataset}")
     check_images_fit(evaluation, tokenizer, budget, vision, f"--eval.dataset {config.eval.dataset}")
@@ -128,6 +133,20 @@ def _check_images(
     if shown and isinstance(executor, OpenAIServerAgentExecutor):
         agent = config.train.agent_func_path
         raise AgentError(f"agent {agent}: {shown} prompts have images, and the OpenAI-style server takes text only")
+
+
+def _check_image_key(config: PPOConfig) -> None:
+    """Where no prompt has images: a column that was named has to be in one of the datasets. Raises DataError."""
+    key = config.data.image_key
+    if config.data.max_images_per_prompt == 0 or key == DataConfig.model_fields["image_key"].default:
+        return
+    columns = columns_of(str(config.data.prompt_dataset), config.data.prompt_split)
+    if config.eval.dataset is not None:
+        columns |= columns_of(config.eval.dataset, config.eval.split)
+    if not any(key in own for own in columns.values()):
+        name, own = next(iter(columns.items()))
+        others = f", nor has any other of the {len(columns)} datasets" if len(columns) > 1 else ""
+        raise DataError(f"{name}: no column {key!r} (--data.image_key){others}; its columns are {listing(own)}")
 
 
 def _environments(*sets: PromptSet | None) -> list[str]:

@@ -212,6 +212,38 @@ def test_an_image_that_the_processor_refuses_is_one_line(with_images, tmp_path, 
     assert caught.value.problems == (f"{name}: {reason}",)
 
 
+def test_images_that_the_run_does_not_show_are_told_once(with_images, model, tmp_path, caplog):
+    (tmp_path / "prompts.jsonl").write_text('{"input": "is it red", "images": "red.png"}\n{"input": "no"}\n')
+    line = (
+        f"{tmp_path}/prompts.jsonl: its column 'images' is not used, for this run shows no images: to show them, take "
+        "a vision-language model and set --data.max_images_per_prompt"
+    )
+    for name in (str(model), with_images["actor.model_name_or_path"]):
+        caplog.clear()
+        check(with_images | {"actor.model_name_or_path": name, "data.max_images_per_prompt": 0})
+        assert caplog.messages == [line]
+    caplog.clear()
+    (tmp_path / "prompts.jsonl").write_text('{"input": "no"}\n')
+    check(with_images | {"data.max_images_per_prompt": 0})
+    assert caplog.messages == []
+
+
+def test_an_image_key_that_no_dataset_has_is_refused(with_images, tmp_path):
+    (tmp_path / "prompts.jsonl").write_text('{"input": "is it red", "images": "red.png"}\n')
+    (tmp_path / "held.jsonl").write_text('{"input": "no"}\n')
+    mistyped = with_images | {"data.image_key": "imgs"}
+    with pytest.raises(ConfigError) as caught:
+        check(mistyped)
+    (line,) = caught.value.problems
+    assert line == f"{tmp_path}/prompts.jsonl: no column 'imgs' (--data.image_key); its columns are input, images"
+    with pytest.raises(ConfigError, match="nor has any other of the 2 datasets; its columns are input, images"):
+        check(mistyped | {"eval.dataset": str(tmp_path / "held.jsonl")})
+    (tmp_path / "held.jsonl").write_text('{"input": "no", "imgs": null}\n')
+    check(mistyped | {"eval.dataset": str(tmp_path / "held.jsonl")})
+    (tmp_path / "prompts.jsonl").write_text('{"input": "no"}\n')
+    check(with_images)  # the default, which nobody has typed
+
+
 def reference(folder, processor):
     """Flags of a run with a reference model: its config, and this processor."""
     tiny_idefics3_config().save_pretrained(folder)
