@@ -72,10 +72,24 @@ def read_image(value: Any, folder: Path | None = None) -> EncodedImage:
 
 
 def read_images(value: Any, folder: Path | None = None) -> tuple[EncodedImage, ...]:
-    """Those of a row: a list, a single one, or None for none. Raises ImageError as `read_image`."""
-    if value is None:
-        return ()
-    return tuple(read_image(item, folder) for item in (value if isinstance(value, list | tuple) else [value]))
+    """Those of a row: a list, a single one, or none (see `listed`). Raises ImageError as `read_image`."""
+    return tuple(read_image(item, folder) for item in listed(value))
+
+
+def listed(value: Any) -> tuple[Any, ...]:
+    """The images of a row, unread: those of a list, or a single one.
+
+    None is no image, and so is what a table has in an empty cell: "" in csv, an object without values elsewhere. In a
+    list they stay what they are, images that cannot be used.
+    """
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    empty = isinstance(value, Mapping) and all(_is_nothing(inner) for inner in value.values())
+    return () if empty or _is_nothing(value) else (value,)
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def size_of(image: EncodedImage) -> tuple[int, int]:

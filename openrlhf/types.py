@@ -66,6 +66,7 @@ class Prompt:
     datasource: str = "default"
     task: str | None = None
     env_func: str | None = None
+    where: str = field(default="", compare=False)  # file and row of a prompt with images, for messages
 
 
 @dataclass(slots=True)

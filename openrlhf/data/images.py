@@ -7,7 +7,7 @@ from typing import Any
 
 from openrlhf.data.errors import DataError, listing
 from openrlhf.data.rows import Row, Table
-from openrlhf.images import ImageError, read_image
+from openrlhf.images import ImageError, listed, read_image
 from openrlhf.interfaces import ImageTokens
 from openrlhf.prompt_tokens import prompt_ids
 from openrlhf.types import EncodedImage, Prompt
@@ -24,8 +24,7 @@ def images_of(row: Row, key: str, text: str, vision: ImageTokens) -> tuple[Encod
         DataError: one that cannot be used (see openrlhf/images.py), more than a prompt may have, or not as many as the
             text has placeholders. The line names row and image.
     """
-    value = row.values.get(key) if vision.max_images else None
-    values = () if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
+    values = listed(row.values.get(key)) if vision.max_images else ()
     placeholders = text.count(vision.token)
     if placeholders and not vision.max_images:
         raise DataError(
@@ -52,7 +51,7 @@ def check_images_fit(prompts: Sequence[Prompt], tokenizer: Any, budget: int, vis
     """A prompt with images is never cut, so it must fit.
 
     Args:
-        dataset: what to call the set of these prompts.
+        dataset: what to call the set of these prompts, where they do not say where they came from.
 
     Raises:
         DataError: the first prompt that has more than `budget` tokens with all those of its images, or an image that
@@ -62,7 +61,8 @@ def check_images_fit(prompts: Sequence[Prompt], tokenizer: Any, budget: int, vis
         if not prompt.images:
             continue
         sources = listing([image.source for image in prompt.images])
-        name = f"{dataset}: prompt {prompt.prompt_id} ({prompt.text[:_SHOWN]!r}, images: {sources})"
+        where = prompt.where or f"{dataset}: prompt {prompt.prompt_id}"
+        name = f"{where} ({prompt.text[:_SHOWN]!r}, images: {sources})"
         try:
             length = len(vision.expand(prompt_ids(tokenizer, prompt.text), prompt.images))
         except ValueError as error:

@@ -177,6 +177,7 @@ def _prompt(row: Row, position: int, text: str, label: str, images: tuple[Encode
         datasource=_name(row, "datasource", {}) or "default",
         task=_name(row, "task", named),
         env_func=_name(row, "env_func", named),
+        where=row.where if images else "",
     )
 
 

@@ -71,6 +71,20 @@ def test_the_input_template_may_hold_the_placeholder(folder):
     assert (prompt.text, prompt.images) == ("# Q: what?", (picture("red"),))
 
 
+@pytest.mark.parametrize("cell", [None, "", "  ", {}, {"bytes": None, "path": None}, {"bytes": None, "path": ""}])
+def test_an_empty_cell_is_no_image(folder, cell):
+    (prompt,) = build(folder, {"prompt": "text", "images": cell})
+    assert prompt.images == ()
+    with pytest.raises(DataError, match=r"rows.jsonl:1: 'images', image 1: "):
+        build(folder, {"prompt": "<image>", "images": [cell]})  # in a list somebody meant an image
+
+
+def test_an_empty_cell_of_csv_is_no_image(folder):
+    (folder / "rows.csv").write_text("prompt,images\n<image>?,red.png\ntext,\n")
+    with_image, without = build_prompts(str(folder / "rows.csv"), input_key="prompt", vision=FakeImageTokens())
+    assert (with_image.images, without.images) == ((picture("red"),), ())
+
+
 WRONG = {
     "too few": ({"prompt": "<image> <image>", "images": ["red.png"]}, "'images' has 1 images, but .* places for 2"),
     "too many": ({"prompt": "<image>", "images": ["red.png"] * 2}, "'images' has 2 images, but .* places for 1"),

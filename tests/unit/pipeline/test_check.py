@@ -164,7 +164,10 @@ def test_images_are_read_with_the_prompts(with_images, caplog, chat):
     ("changes", "says"),
     [
         # 7 characters of text and 7 tokens of image (4 and 3 around them): 14, one over 13 = 17 - 4.
-        ({"data.max_len": 17, "rollout.max_new_tokens": 4}, "has 14 tokens with its images, and only 13 are left"),
+        (
+            {"data.max_len": 17, "rollout.max_new_tokens": 4},
+            "prompts.jsonl:1 ('is <image> red', images: red.png) has 14 tokens with its images, and only 13 are left",
+        ),
         ({"data.max_images_per_prompt": 0}, "shows 1 images, but --data.max_images_per_prompt is 0"),
     ],
 )
@@ -203,12 +206,12 @@ def test_an_image_that_the_processor_refuses_is_one_line(with_images, tmp_path, 
     with pytest.raises(ConfigError) as caught:
         check(with_images)
     reason = "red.png: the model's processor refuses it: absolute aspect ratio must be smaller than 200, got 750.0"
-    name = f"--data.prompt_dataset {tmp_path}/prompts.jsonl: prompt 0 ('is <image> red', images: red.png)"
+    name = f"{tmp_path}/prompts.jsonl:1 ('is <image> red', images: red.png)"
     assert caught.value.problems == (f"{name}: {reason}",)
     (tmp_path / "prompts.jsonl").write_text('{"input": "no"}\n')
     with pytest.raises(ConfigError) as caught:
         check(with_images | {"eval.dataset": str(tmp_path / "held_out.jsonl")})
-    name = f"--eval.dataset {tmp_path}/held_out.jsonl: prompt 1 ('<image>?', images: red.png)"
+    name = f"{tmp_path}/held_out.jsonl:2 ('<image>?', images: red.png)"
     assert caught.value.problems == (f"{name}: {reason}",)
 
 
