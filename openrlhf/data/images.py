@@ -17,8 +17,12 @@ logger = logging.getLogger(__name__)
 _SHOWN = 60  # characters of a prompt in a message
 
 
-def images_of(row: Row, key: str, text: str, vision: ImageTokens) -> tuple[EncodedImage, ...]:
+def images_of(
+    row: Row, key: str, text: str, vision: ImageTokens, fetched: dict[str, EncodedImage] | None = None
+) -> tuple[EncodedImage, ...]:
     """Read the images of a row, in the order of their placeholders in its rendered text.
+
+    `fetched`: see `read_image`.
 
     Raises:
         DataError: one that cannot be used (see openrlhf/images.py), more than a prompt may have, or not as many as the
@@ -37,14 +41,20 @@ def images_of(row: Row, key: str, text: str, vision: ImageTokens) -> tuple[Encod
         )
     if placeholders != len(values):
         raise DataError(f"{row.where}: {key!r} has {len(values)} images, but the prompt has places for {placeholders}")
-    return tuple(_image(row, key, number, value) for number, value in enumerate(values, start=1))
+    return tuple(_image(row, key, number, value, fetched) for number, value in enumerate(values, start=1))
 
 
-def _image(row: Row, key: str, number: int, value: Any) -> EncodedImage:
+def _image(row: Row, key: str, number: int, value: Any, fetched: dict[str, EncodedImage] | None) -> EncodedImage:
     try:
-        return read_image(value, Path(row.source).parent)
+        return read_image(value, *_folders(row.source), fetched=fetched)
     except ImageError as error:
         raise DataError(f"{row.where}: {key!r}, image {number}: {error}") from error
+
+
+def _folders(source: str) -> tuple[Path, ...]:
+    """Where the paths of a data file start: beside it; of a saved-to-disk `folder[split]`, in it first."""
+    folder = Path(source.rpartition("[")[0]) if source.endswith("]") else Path(source)
+    return (folder, folder.parent) if folder.is_dir() else (folder.parent,)
 
 
 def check_images_fit(prompts: Sequence[Prompt], tokenizer: Any, budget: int, vision: ImageTokens, dataset: str) -> None:

@@ -96,13 +96,14 @@ def build_prompts(
         seed=seed,
         on_table=on_table,
     )
+    fetched: dict[str, EncodedImage] = {}
     made: dict[int, Prompt] = {}  # interleaving repeats rows of the smaller sets
     prompts = []
     for position, row in enumerate(rows):
         prompt = made.get(id(row))
         if prompt is None:
             text = renderer(row, input_key)
-            images = () if vision is None else images_of(row, image_key, text, vision)
+            images = () if vision is None else images_of(row, image_key, text, vision, fetched)
             prompt = _prompt(row, position, text, label_text(row, label_key), images)
         made[id(row)] = prompt
         prompts.append(replace(prompt, prompt_id=position))

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import http.server
 import io
+import os
 import socketserver
 import struct
 import threading
@@ -208,8 +209,8 @@ def test_a_server_that_answers_garbage_is_one_line():
         server.shutdown()
 
 
-def served(*parts: bytes, pause: float = 0.0):
-    """A server that answers one request with these bytes, and a pause before each."""
+def served(*parts: bytes, pause: float = 0.0, times: int = 1):
+    """A server that answers so many requests with these bytes, and a pause before each."""
 
     class Drip(socketserver.BaseRequestHandler):
         def handle(self):
@@ -220,7 +221,7 @@ def served(*parts: bytes, pause: float = 0.0):
                     self.request.sendall(part)
 
     server = socketserver.TCPServer(("127.0.0.1", 0), Drip)
-    threading.Thread(target=server.handle_request, daemon=True).start()
+    threading.Thread(target=lambda: [server.handle_request() for _ in range(times)], daemon=True).start()
     return server, f"http://127.0.0.1:{server.server_address[1]}/a.png"
 
 
@@ -233,10 +234,134 @@ def test_a_download_has_a_time_limit_even_where_bytes_keep_coming(monkeypatch):
     assert time.monotonic() - started < 1.5  # all of it would take 2 s
 
 
-def test_a_connection_that_breaks_off_is_told():
-    server, address = served(b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+def test_a_connection_that_breaks_off_is_told(monkeypatch):
+    monkeypatch.setattr("openrlhf.images.PAUSES_S", (0.01, 0.01))
+    server, address = served(b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\nhalf", times=3)
     with server, pytest.raises(ImageError, match=r"cannot be fetched: IncompleteRead\(4 bytes read, 5 more"):
         read_image(address)
+
+
+@contextlib.contextmanager
+def answering(*codes: int):
+    """(address, asked) of a server that gives these answers in turn, and the last again; `asked` are its paths."""
+    asked, left = [], list(codes)
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            code = left.pop(0) if len(left) > 1 else left[0]
+            self.send_response(code)
+            if code == 302:
+                self.send_header("Location", "ftp://secret@elsewhere/a.png?token=secret")
+            self.end_headers()
+            self.wfile.write(file_of(plain("red")) if code == 200 else b"")
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("codes", "tries", "says"),
+    [
+        ((429, 503, 200), 3, None),
+        ((500,), 3, "HTTP Error 500: Internal Server Error"),  # one try, and one after either pause
+        ((404, 200), 1, "HTTP Error 404: Not Found"),
+        ((403, 200), 1, "HTTP Error 403: Forbidden"),
+    ],
+)
+def test_a_server_that_is_busy_is_asked_again(codes, tries, says, monkeypatch):
+    monkeypatch.setattr("openrlhf.images.PAUSES_S", (0.01, 0.01))
+    with answering(*codes) as (address, asked):
+        if says is None:
+            assert pixel(read_image(f"{address}/a.png")) == (255, 0, 0)
+        else:
+            with pytest.raises(ImageError, match=f"cannot be fetched: {says}$"):
+                read_image(f"{address}/a.png")
+    assert len(asked) == tries
+
+
+def test_a_server_that_cannot_be_reached_is_tried_again(monkeypatch):
+    monkeypatch.setattr("openrlhf.images.PAUSES_S", (0.01, 0.02))
+    slept = []
+    monkeypatch.setattr("openrlhf.images.time.sleep", slept.append)
+    with pytest.raises(ImageError, match="Connection refused"):
+        read_image("http://127.0.0.1:1/a.png")
+    assert slept == [0.01, 0.02]
+    with pytest.raises(ImageError, match="cannot be fetched"):
+        read_image("http:///a.png")  # no host at all
+    assert slept == [0.01, 0.02]
+
+
+def test_pauses_between_tries_end_with_the_time_of_a_download(monkeypatch):
+    monkeypatch.setattr("openrlhf.images.DOWNLOAD_S", 0.5)  # the first pause is 1 s
+    with answering(503) as (address, asked), pytest.raises(ImageError, match="HTTP Error 503"):
+        read_image(f"{address}/a.png")
+    assert len(asked) == 1
+
+
+def test_an_address_is_fetched_once_where_it_is_remembered():
+    fetched = {}
+    with answering(200) as (address, asked):
+        first = read_image(f"{address}/a.png", fetched=fetched)
+        assert read_image({"bytes": None, "path": f"{address}/a.png"}, fetched=fetched) is first
+        read_image(f"{address}/a.png?size=2", fetched=fetched)
+        read_image(f"{address}/a.png")
+    assert asked == ["/a.png", "/a.png?size=2", "/a.png"]
+
+
+SECRET = [
+    "{}/a.png?token=secret",
+    "{}/a b.png?token=secret",
+    "{}/a.png?token=secret#secret",
+    "HTTP://user:secret@{}/a.png",
+    "http://user:secret@[::1/a.png",
+    "http://user%40secret@here/a.png",
+]
+
+
+@pytest.mark.parametrize("value", SECRET)
+@pytest.mark.parametrize("code", [404, 302])
+def test_secrets_of_an_address_are_not_told(value, code, monkeypatch):
+    monkeypatch.setattr("openrlhf.images.PAUSES_S", ())
+    with answering(code) as (address, _):
+        value = value.format(address if value.startswith("{}") else address.removeprefix("http://"))
+        with pytest.raises(ImageError) as caught:
+            read_image(value)
+    assert "secret" not in str(caught.value)
+    assert "/a" in str(caught.value)
+
+
+def test_the_source_of_a_fetched_image_has_no_secrets():
+    with answering(200) as (address, _):
+        assert read_image(f"{address}/a.png?token=secret").source == f"{address}/a.png"
+    assert read_image({"bytes": file_of(plain()), "path": "https://u:p@h/a.png?t=s"}).source == "https://h/a.png"
+
+
+def test_schemes_are_told_by_either_case_and_file_addresses_are_decoded(tmp_path):
+    data = file_of(plain("red"))
+    (tmp_path / "a b.png").write_bytes(data)
+    encoded = base64.b64encode(data).decode()
+    for value in (
+        f"file://{tmp_path}/a%20b.png",
+        f"FILE://localhost{tmp_path}/a%20b.png",
+        f"file:{tmp_path}/a b.png",
+        f"DATA:image/png;BASE64,{encoded}",
+    ):
+        assert pixel(read_image(value)) == (255, 0, 0), value
+    with answering(200) as (address, _):
+        assert pixel(read_image(address.replace("http", "HTTP") + "/a.png")) == (255, 0, 0)
+
+
+def test_a_pipe_or_a_device_is_refused_unopened(tmp_path):
+    os.mkfifo(tmp_path / "a.png")
+    for name in ("a.png", "/dev/zero"):
+        with pytest.raises(ImageError, match=rf"^{name}: not a regular file$"):
+            read_image(name, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "TIFF"])

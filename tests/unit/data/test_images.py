@@ -203,3 +203,26 @@ def test_paths_in_a_column_of_images_are_relative_to_the_data(folder):
     assert prompt.images == (picture("red"),)
     with pytest.raises(DataError, match=r"row 2: 'images', image 1: none.png: No such file or directory"):
         build_prompts(str(folder / "set.parquet"), **SEES)
+
+
+def test_paths_of_a_saved_folder_start_in_it_then_beside_it(folder):
+    import datasets
+
+    rows = {"prompt": ["<image>"] * 2, "images": ["red.png", "blue.png"]}
+    datasets.Dataset.from_dict(rows).save_to_disk(str(folder / "set"))
+    (folder / "set" / "red.png").write_bytes(file_of(plain("lime")))  # another is beside the folder
+    inside, beside = build_prompts(str(folder / "set"), **SEES)
+    assert (inside.images, beside.images) == ((picture("lime"),), (picture("blue"),))
+
+
+def test_an_address_in_many_rows_is_fetched_once(folder, monkeypatch):
+    asked = []
+
+    def download(address):
+        asked.append(address)
+        return file_of(plain("red"))
+
+    monkeypatch.setattr("openrlhf.images._download", download)
+    prompts = build(folder, *[{"prompt": "<image>", "images": "http://here/a.png"}] * 3)
+    assert [prompt.images for prompt in prompts] == [(picture("red"),)] * 3
+    assert asked == ["http://here/a.png"]
