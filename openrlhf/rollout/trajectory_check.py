@@ -8,7 +8,7 @@ from typing import Any
 
 from openrlhf.interfaces import ImageTokens
 from openrlhf.rollout.errors import AgentReturnError
-from openrlhf.types import FLOAT32_MAX, RewardOutcome, Segment, Trajectory
+from openrlhf.types import FLOAT32_MAX, EncodedImage, RewardOutcome, Segment, Trajectory
 
 
 def check_trajectory(found: Any, name: str, max_length: int, vision: ImageTokens | None) -> Trajectory:
@@ -56,6 +56,12 @@ def _check_turns(segment: Segment, where: str) -> None:
 
 
 def _check_images(vision: ImageTokens, segment: Segment, where: str) -> None:
+    for number, image in enumerate(segment.images, start=1):
+        if not isinstance(image, EncodedImage):
+            raise AgentReturnError(
+                f"{where} with an image {number} of type {type(image).__name__}; expected an EncodedImage: those of "
+                "`images` are, and read_image of openrlhf.utils.agent makes one of a PIL image, bytes or a path"
+            )
     try:
         vision.fold(segment.token_ids.tolist(), segment.images)
     except ValueError as error:

@@ -2,10 +2,11 @@
 
 `MultiTurnAgentExecutor` runs an `AgentInstanceBase` per sample, `OpenAIServerAgentExecutor` a program that talks to an
 OpenAI-style address; `AgentExecutorBase` leaves the whole episode to its subclass, which builds a `Trajectory` with
-`EpisodeTokens`. docs/agents.md is the guide.
+`EpisodeTokens`; `read_image` makes the images that it takes. docs/agents.md is the guide.
 """
 
 from openrlhf.env.episode.tokens import EpisodeTokens
+from openrlhf.images import read_image
 from openrlhf.prompt_tokens import prompt_ids
 from openrlhf.rollout.agent import AgentExecutorBase, AgentInstanceBase
 from openrlhf.rollout.multi_turn import MultiTurnAgentExecutor
@@ -26,4 +27,5 @@ __all__ = [
     "SingleTurnAgentExecutor",
     "Trajectory",
     "prompt_ids",
+    "read_image",
 ]

@@ -11,7 +11,8 @@ from openrlhf.rl.packing import collate
 from openrlhf.rollout.agent import AgentExecutorBase
 from openrlhf.rollout.generator import RolloutGenerator
 from openrlhf.types import Prompt, RewardOutcome, RolloutStatus, SamplingParams, Segment, Status, Trajectory, Turn
-from tests.fakes import FakeTokenizer, ScriptedEngine, completion
+from tests.fakes import FakeImageTokens, FakeTokenizer, ScriptedEngine, completion
+from tests.pictures import plain
 
 PROMPT = Prompt(7, "ab")
 MAX_LENGTH = 50
@@ -28,15 +29,15 @@ def trajectory(*segments: Segment, facts=None, **logs) -> Trajectory:
     return Trajectory(segments or (segment(),), False, RewardOutcome(1.0, 1.0, extra_logs=logs), facts or {})
 
 
-async def run(*returned):
+async def run(*returned, vision: FakeImageTokens | None = None):
     """The group of an executor whose sample i returns the i-th of these, and how many were counted as failures."""
 
     class Own(AgentExecutorBase):
         async def execute(self, prompt, label, sampling_params, *args, **kwargs):
             return returned[sampling_params.seed]
 
-    engine = ScriptedEngine(lambda call: completion("x"))
-    running = RolloutGenerator(engine, Own(), None, FakeTokenizer(), MAX_LENGTH, tolerate_failures=True)
+    scripted = ScriptedEngine(lambda call: completion("x"), vision)
+    running = RolloutGenerator(scripted, Own(), None, FakeTokenizer(), MAX_LENGTH, tolerate_failures=True)
     result = await running.run_group(PROMPT, "g", len(returned), SamplingParams(max_tokens=8), [*range(len(returned))])
     return result.group, sum(running.failures.counts().values())
 
@@ -70,6 +71,18 @@ async def test_what_the_trainer_could_not_take_leaves_one_sample_ungraded(wrong,
     assert lost.outcome.reason.startswith("Own.execute returned ")
     assert says in lost.outcome.reason
     assert counted == 1
+
+
+@pytest.mark.parametrize(
+    ("image", "kind"), [(plain(), "Image"), (b"\x89PNG", "bytes"), ("a.png", "str"), (None, "NoneType")]
+)
+async def test_an_image_that_is_not_read_leaves_one_sample_ungraded(image, kind):
+    shown = dataclasses.replace(segment(), images=(image,))
+    group, counted = await run(trajectory(), trajectory(shown), vision=FakeImageTokens())
+    kept, lost = group.rollouts
+    assert (kept.outcome.status, lost.outcome.status, counted) == (Status.GRADED, Status.UNGRADED, 1)
+    assert f"a segment 1 with an image 1 of type {kind}; expected an EncodedImage" in lost.outcome.reason
+    assert "read_image of openrlhf.utils.agent makes one" in lost.outcome.reason
 
 
 async def test_what_the_trainer_takes_is_kept():
