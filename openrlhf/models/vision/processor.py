@@ -7,6 +7,7 @@ the last ones only, and only where a model is to be fed with them.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -118,6 +119,10 @@ class VisionProcessor:
         return {name: torch.cat([own[name] for own in made], dim=dim) for name, dim in joined.items()} if made else {}
 
     def _shape(self, image: EncodedImage) -> ImageShape:
+        if not isinstance(image, EncodedImage):  # executors are somebody's code
+            raise ImageError(
+                f"an image of type {type(image).__name__}; expected an EncodedImage, as read_image makes it"
+            )
         digest = image.digest
         if digest not in self._known:
             self._process(image, digest)
@@ -128,12 +133,14 @@ class VisionProcessor:
         return self._pixels.get(digest) or self._process(image, digest)
 
     def _process(self, image: EncodedImage, digest: str) -> dict[str, torch.Tensor]:
-        """Raises ImageError for an image that the model's processor refuses, as some do with long thin ones."""
-        one = {"text": [self.token], "images": [image.decode()]}
+        """Raises ImageError for a broken image, or one that the model's processor refuses, as some do with long thin
+        ones."""
         try:
+            one = {"text": [self.token], "images": [image.decode()]}
             made = self.processor(**one, add_special_tokens=False, return_tensors="pt")
         except Exception as error:  # a processor is a program of the model's author and may raise anything
-            raise ImageError(f"{image.source}: the model's processor refuses it: {first_line(error)}") from error
+            name = image.source or "an image"
+            raise ImageError(f"{name}: the model's processor refuses it: {first_line(error)}") from error
         tensors = {name: made[name] for name in self.architecture.tensors}
         ids = made["input_ids"][0].tolist()
         one_of = {token: token for token in ids}  # as many objects as different tokens: nearly all are the same
@@ -183,7 +190,8 @@ def load_processor(path: str, architecture: VisionArchitecture) -> Any:
     try:
         return AutoProcessor.from_pretrained(path)
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
-        needs = " (it needs torchvision; see docs/vision.md)" if architecture.processor == "torchvision" else ""
+        lacking = architecture.processor == "torchvision" and find_spec("torchvision") is None
+        needs = " (it needs torchvision; see docs/vision.md)" if lacking else ""
         raise ModelError(f"model {path!r}: its processor cannot be loaded{needs}: {first_line(error)}") from error
 
 

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+from openrlhf.images import ImageError
+from openrlhf.models.errors import ModelError
 from openrlhf.models.load import load_config
 from openrlhf.models.vision import processor as module
+from openrlhf.models.vision.architectures import ARCHITECTURES
 from openrlhf.models.vision.inputs import VisionInputs
 from openrlhf.models.vision.make import vision_inputs, vision_processor
-from openrlhf.types import MicroBatch, StepTotals
+from openrlhf.types import EncodedImage, MicroBatch, StepTotals
 from tests.pictures import picture
 from tests.vision_models import tiny_idefics3_config, tiny_idefics3_processor
 
@@ -119,3 +122,29 @@ def test_the_blank_image_has_few_tokens(folder):
     added = vision.with_encoder(text_batch()).token_ids[2:]
     assert (added == vision.processor.token_id).sum() == (2 * 1 + 1) * 4
     assert (np.array(vision.processor.tokens(picture(width=20))) == vision.processor.token_id).sum() == (2 * 2 + 1) * 4
+
+
+@pytest.mark.parametrize(
+    ("image", "says"),
+    [
+        (EncodedImage(b"broken"), "^an image: the model's processor refuses it: cannot identify image"),
+        (EncodedImage(b"broken", "a.png"), "^a.png: the model's processor refuses it: cannot identify image"),
+        (picture().decode(), "^an image of type Image; expected an EncodedImage, as read_image makes it$"),
+        ("a.png", "^an image of type str; expected an EncodedImage"),
+    ],
+)
+def test_what_an_executor_gives_as_an_image_is_looked_at(folder, image, says):
+    vision = vision_processor(str(folder), load_config(str(folder)), 1)
+    with pytest.raises(ImageError, match=says):
+        vision.expand([vision.token_id], [image])
+    with pytest.raises(ImageError, match=says):
+        vision.fold([vision.token_id], [image])
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_torchvision_is_named_only_where_it_is_missing(tmp_path, monkeypatch, installed):
+    # The folder has no processor's files, which torchvision could not mend.
+    monkeypatch.setattr(module, "find_spec", lambda name: object() if installed else None)
+    with pytest.raises(ModelError, match="its processor cannot be loaded") as caught:
+        module.load_processor(str(tmp_path), ARCHITECTURES["qwen2_5_vl"])
+    assert ("it needs torchvision" in str(caught.value)) is not installed
