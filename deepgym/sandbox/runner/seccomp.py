@@ -6,6 +6,7 @@ The rules that look at arguments:
     clone        no new namespaces (clone3, whose flags a filter cannot see, does not exist: libc falls back to clone)
     socket       Unix sockets only
     mmap         no anonymous shared memory, which outlives its mapping uncounted; no huge pages
+    setsockopt   a buffer's size is taken and left as it is: what sockets hold is no process's memory
     prlimit64    own limits only: a process of the same user could choke the supervisor
     personality  the default one only
 
@@ -31,6 +32,8 @@ _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0
 _AF_UNIX = 1
 _MAP_SHARED, _MAP_ANONYMOUS, _MAP_HUGETLB = 0x01, 0x20, 0x40000  # MAP_SHARED_VALIDATE is 3, MAP_PRIVATE 2
 _QUERY_PERSONALITY = 0xFFFFFFFF
+_SOL_SOCKET = 1
+_SO_SNDBUF, _SO_RCVBUF, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 7, 8, 32, 33
 
 Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, constant
 
@@ -85,6 +88,17 @@ def _conditions() -> dict[str, list[Instruction]]:
             (_ANY_BIT, 1, 0, _MAP_SHARED),
             (_RETURN, 0, 0, _ALLOW),
             (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+        ],
+        "setsockopt": [
+            _load_argument(1),
+            (_EQUAL, 0, 5, _SOL_SOCKET),
+            _load_argument(2),
+            (_EQUAL, 4, 0, _SO_SNDBUF),
+            (_EQUAL, 3, 0, _SO_RCVBUF),
+            (_EQUAL, 2, 0, _SO_SNDBUFFORCE),
+            (_EQUAL, 1, 0, _SO_RCVBUFFORCE),
+            (_RETURN, 0, 0, _ALLOW),
+            (_RETURN, 0, 0, _ERRNO),  # success, without effect
         ],
         "prlimit64": [
             _load_argument(0),

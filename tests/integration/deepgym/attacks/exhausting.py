@@ -56,6 +56,38 @@ breach()
 """,
     ),
     Attack(
+        "memory_bomb_in_sockets",
+        ("memory_bytes",),
+        """
+server = socket.socket(socket.AF_UNIX)
+server.bind("\\0full")
+server.listen(4096)
+held = 0
+while held < 200 << 20:  # each is closed as soon as it is full, and waits to be accepted
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect("\\0full")
+        client.setblocking(False)
+        try:
+            while True:
+                held += client.send(bytes(1 << 16))
+        except BlockingIOError:
+            pass
+breach()
+time.sleep(0.1)
+""",
+    ),
+    Attack(
+        "large_socket_buffer",
+        ("seccomp",),
+        """
+one = socket.socket(socket.AF_UNIX)
+before = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
+if one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > before:
+    breach()
+""",
+    ),
+    Attack(
         "fork_bomb",
         ("processes",),
         """

@@ -82,6 +82,12 @@ def test_no_call_is_in_two_tables(machine):
         ("mmap", (0, 4096, 3, 0x21), refused_with(errno.EPERM)),  # MAP_SHARED | MAP_ANONYMOUS
         ("mmap", (0, 4096, 3, 0x23), refused_with(errno.EPERM)),  # MAP_SHARED_VALIDATE | MAP_ANONYMOUS
         ("mmap", (0, 4096, 3, 0x40022), refused_with(errno.EPERM)),  # MAP_HUGETLB
+        ("setsockopt", (3, 1, 7), refused_with(0)),  # SOL_SOCKET, SO_SNDBUF: success without effect
+        ("setsockopt", (3, 1, 8), refused_with(0)),  # SO_RCVBUF
+        ("setsockopt", (3, 1, 32), refused_with(0)),  # SO_SNDBUFFORCE
+        ("setsockopt", (3, 1, 33), refused_with(0)),  # SO_RCVBUFFORCE
+        ("setsockopt", (3, 1, 2), ALLOW),  # SO_REUSEADDR
+        ("setsockopt", (3, 41, 7), ALLOW),  # the same number at another level
         ("prlimit64", (0, 7, 0, 0), ALLOW),
         ("prlimit64", (1, 7, 0, 0), refused_with(errno.EPERM)),
         ("personality", (0,), ALLOW),

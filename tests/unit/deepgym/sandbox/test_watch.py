@@ -49,6 +49,12 @@ def proc(tmp_path, clock):
             (folder / "smaps_rollup").write_text(f"x\nPss:    {(mib if pss_mib is None else pss_mib) * 1024} kB\n")
             clock.cpu[pid] = cpu
 
+        def put_sockets(self, *types):
+            """As unix(5) of the kernel's /proc/net has them: a heading, then one line each, the type in column 5."""
+            lines = [f"0: 00000002 00000000 00000000 {kind} 01 7 @a\n" for kind in types]
+            (tmp_path / "net").mkdir(exist_ok=True)
+            (tmp_path / "net" / "unix").write_text("Num RefCount Protocol Flags Type St Inode Path\n" + "".join(lines))
+
         def remove(self, pid):
             for path in (f"{pid}/stat", f"{pid}/task/{pid}/schedstat", f"{pid}/smaps_rollup"):
                 (tmp_path / path).unlink()
@@ -84,6 +90,18 @@ def test_memory_is_summed_over_the_tree_and_shared_pages_count_once(proc, clock)
     assert look(watch, clock) is None
     assert watch.peak_memory == 60 * MIB
     proc.put(5, mib=41)  # 101 MiB
+    assert look(watch, clock) == "memory"
+
+
+def test_what_sockets_may_hold_is_memory_and_those_from_before_are_not(proc, clock, monkeypatch):
+    monkeypatch.setattr(module, "_send_buffer", lambda: 2 * MIB)
+    proc.put_sockets("0001", "0002")
+    watch = make(proc)
+    proc.put(2, mib=10)
+    proc.put_sockets("0001", "0002", *["0001"] * 8, *["0005"] * 2, "0002")
+    assert look(watch, clock) is None
+    assert watch.peak_memory == 68 * MIB  # 10 + 2 x (8 streams x 1.25 + 2 of packets x 2 + 15 for the datagrams)
+    proc.put_sockets("0001", "0002", *["0001"] * 37)  # 10 + 2 x 37 x 1.25 = 102.5 MiB
     assert look(watch, clock) == "memory"
 
 
