@@ -6,6 +6,7 @@ door to further user namespaces); the answers it forks have none.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,7 @@ def command(
     """
     defences = defences or Defences()
     return [
-        program,
+        *_start(program),
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"),
         *(("--unshare-net",) if defences.no_network else ()),
         *("--uid", str(UID), "--gid", str(UID), "--hostname", "jail"),
@@ -82,7 +83,7 @@ def probe(program: str, uid: int | None) -> None:
     groups: list[int] | None = None if uid is None else []
     try:
         done = subprocess.run(
-            [program, *walls, "true"],
+            [*_start(program), *walls, "--die-with-parent", "/bin/true"],
             capture_output=True,
             timeout=PROBE_SECONDS,
             user=uid,
@@ -106,6 +107,13 @@ def default_python() -> str:
         if os.path.exists(path):
             return path
     return os.path.realpath(sys.executable)
+
+
+def _start(program: str) -> tuple[str, ...]:
+    """How to run bwrap, which waits for SIGCHLD: where this process ignores it, a program it starts would do so too."""
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        return ("/usr/bin/env", "--default-signal=CHLD", program)
+    return (program,)
 
 
 def _environment(defences: Defences) -> Iterator[str]:

@@ -6,6 +6,7 @@ As process 1 of a container it owns every process in it. The container brings ne
 
 import gc
 import os
+import signal
 import sys
 
 from . import seccomp
@@ -16,6 +17,8 @@ from .wire import read_frame
 
 def main() -> None:
     """Read one job from descriptor 0, write its outcomes to descriptor 1."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would be by whatever a service starts
+    os.umask(0o022)
     source = os.dup(0)
     sink = source if sys.argv[1:] == ["socket"] else os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)

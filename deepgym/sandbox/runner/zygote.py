@@ -34,6 +34,8 @@ def main() -> None:
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a service that ignores it leaves that to what it starts
+    os.umask(0o022)
     _forbid_user_namespaces()
     for name in _PRELOADED:
         importlib.import_module(name)
