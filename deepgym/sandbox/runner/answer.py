@@ -5,6 +5,7 @@ What it reports are its own return values, so all it could forge is what it was 
     reply = !BII state, length of the error text, length of the value | error text | value as JSON
 """
 
+import collections
 import importlib.util
 import json
 import os
@@ -22,8 +23,7 @@ REPLY = struct.Struct("!BII")
 RETURNED, RAISED, LEFT, OUT_OF_MEMORY = range(4)
 MAX_ERROR = 2048  # bytes
 
-_PLAIN = (bool, int, float, str, type(None))
-_KEYS = (str, int, float, bool, type(None))
+_EXACT = (bool, int, float, str, type(None))
 
 
 def serve(setup: Setup, requests: int, replies: int) -> None:
@@ -86,18 +86,34 @@ def _encode(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """The value if it is JSON data by exact type; objects that only look like it are refused."""
+    """The value as JSON data. Subclasses (named tuples, enumerations of numbers, counters) count as what they extend.
+
+    Always by the base type's own methods: what a subclass says of itself decides nothing.
+    """
     kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if kind is list or kind is tuple:
-        return [_plain(item) for item in value]
-    if kind is dict:
-        for key in value:
-            if type(key) not in _KEYS:
-                raise TypeError(f"returned a dict with a key of type {type(key).__name__}, which is not JSON data")
-        return {key: _plain(item) for key, item in value.items()}
+    if kind in _EXACT or issubclass(kind, int | float | str):
+        return _scalar(value)
+    if issubclass(kind, dict):
+        return {_key(key): _plain(item) for key, item in dict.items(value)}
+    for sequence in (list, tuple, collections.deque):
+        if issubclass(kind, sequence):
+            return [_plain(item) for item in sequence.__iter__(value)]
     raise TypeError(f"returned a value of type {kind.__name__}, which is not JSON data")
+
+
+def _scalar(value: Any) -> bool | int | float | str | None:
+    kind = type(value)
+    if kind in _EXACT:
+        return value  # type: ignore[no-any-return]
+    if issubclass(kind, int):
+        return int.__index__(value)
+    return float.__float__(value) if issubclass(kind, float) else str.__str__(value)
+
+
+def _key(key: Any) -> bool | int | float | str | None:
+    if type(key) in _EXACT or issubclass(type(key), int | float | str):
+        return _scalar(key)
+    raise TypeError(f"returned a dict with a key of type {type(key).__name__}, which is not JSON data")
 
 
 def _describe(failure: BaseException, setup: Setup) -> str:
