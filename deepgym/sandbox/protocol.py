@@ -1,9 +1,11 @@
 """The host's side of the runner's protocol: a Job becomes frames, frames become a JobResult.
 
 Nothing that an answer writes can make this raise, run code, or grow beyond the job's limits: a value is JSON text,
-parsed here with the depth and digit limits of Python's parser.
+parsed here with the depth and digit limits of Python's parser, and only while what the job's values take as Python
+objects stays below MAX_VALUES_BYTES.
 """
 
+import gc
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -15,6 +17,10 @@ from deepgym.sandbox.runner.defences import Defences
 from deepgym.sandbox.runner.wire import Frame, FrameBuffer, pack
 
 _FRAME_SLACK = 1 << 20  # headers, paths
+MAX_VALUES_BYTES = 64 << 20  # of all that one answer's calls return, as Python objects
+# The most memory that one character of JSON stands for: the container or number it opens or separates, half a string.
+_OBJECT_BYTES: Mapping[bytes, int] = {b"{": 200, b"[": 100, b",": 48, b'"': 36}
+_WIDEST_CHARACTER = 4  # bytes in memory for each byte of text, where a string holds more than ASCII
 ALL_DEFENCES = Defences()
 ENVIRONMENT: Mapping[str, str] = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -86,6 +92,7 @@ class ResultReader:
         self._outcomes: list[StepOutcome] = []
         self._summary: dict[str, Any] | None = None
         self._starved = False
+        self._values_bytes = 0
         self.started = False
 
     @property
@@ -140,14 +147,18 @@ class ResultReader:
         elif "starved" in header or header["status"] == "starved":
             self._starved = True
         elif isinstance(self._job.steps[header["step"]], Call):
-            self._outcomes.append(_call_outcome(header, blobs, self._job.limits))
+            self._values_bytes += _size_as_objects(blobs[0])
+            fits = self._values_bytes <= MAX_VALUES_BYTES
+            self._outcomes.append(_call_outcome(header, blobs, self._job.limits, fits))
         else:
             self._outcomes.append(_exec_outcome(header, blobs, self._job.limits))
 
 
-def _call_outcome(header: dict[str, Any], blobs: list[bytes], limits: Limits) -> StepOutcome:
+def _call_outcome(header: dict[str, Any], blobs: list[bytes], limits: Limits, fits: bool) -> StepOutcome:
     status, error, value = header["status"], header["error"], None
-    if status == "ok":
+    if status == "ok" and not fits:
+        status, error = "error", f"all returned values together are more than {MAX_VALUES_BYTES >> 20} MiB in memory"
+    elif status == "ok":
         try:
             value = parse_value(blobs[0])
         except (ValueError, RecursionError) as failure:
@@ -176,6 +187,12 @@ def _exec_outcome(header: dict[str, Any], blobs: list[bytes], limits: Limits) ->
     )
 
 
+def _size_as_objects(text: bytes) -> int:
+    """Bytes that the parsed value takes at most; numbers and ASCII text cost little, many small dicts much."""
+    width = 1 if text.isascii() and b"\\u" not in text else _WIDEST_CHARACTER
+    return width * len(text) + sum(size * text.count(mark) for mark, size in _OBJECT_BYTES.items())
+
+
 def parse_value(text: bytes) -> Any:
     """JSON text of an answer as data: NaN and infinities pass, half of a surrogate pair does not.
 
@@ -183,7 +200,13 @@ def parse_value(text: bytes) -> Any:
         ValueError: not JSON, an integer of more than 4300 digits, or text that UTF-8 cannot hold.
         RecursionError: nested too deeply.
     """
-    value = json.loads(text.decode())
+    collecting = gc.isenabled()
+    gc.disable()  # data has no cycles, and looking for them makes a large value take ten times as long
+    try:
+        value = json.loads(text.decode())
+    finally:
+        if collecting:
+            gc.enable()
     if b"\\ud" in text or b"\\uD" in text:
         json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
     return value

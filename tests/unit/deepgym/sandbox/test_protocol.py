@@ -81,6 +81,28 @@ def test_a_value_that_is_no_json_data_is_the_answers_error(text):
     assert len(outcome.error) < 300
 
 
+def answer_of(count: int, value: bytes) -> list[str]:
+    """What becomes of `count` calls that all return this value."""
+    job = Job({"s.py": b"..."}, tuple(Call("f") for _ in range(count)), module="s.py")
+    frames = [call_frame(number, value=value) for number in range(count)]
+    return [outcome.error for outcome in read(pack({"ready": True}), *frames, pack(SUMMARY), job=job).result().outcomes]
+
+
+def test_an_answer_returns_no_more_than_64_mib_of_objects():
+    # Each element counts 2 x 200 (dicts) + 2 x 36 (quotes) + 48 (comma) + 8 (text) = 528 bytes; 64 MiB are 127,100.
+    many = b"[" + b'{"":{}},' * 120_000 + b"1]"
+    assert answer_of(1, many) == [""]
+    assert answer_of(2, many) == ["", "all returned values together are more than 64 MiB in memory"]
+    assert answer_of(1, b"[" + b'{"":{}},' * 128_000 + b"1]") != [""]
+
+
+def test_large_honest_values_pass():
+    # Ten lists of 100,000 numbers: 100,000 x (48 + 7 bytes of text) = 5.2 MiB each.
+    assert answer_of(10, b"[" + b"123456," * 99_999 + b"123456]") == [""] * 10
+    # Half a mebibyte of text: an escape makes each character count 4 bytes, 2 MiB each.
+    assert answer_of(20, b'"\\u4e00' + b"x" * 500_000 + b'"') == [""] * 20
+
+
 def test_values_keep_their_kind():
     assert parse_value(b'[1, 1.0, true, null, "\\ud83d\\ude00", -0.0]') == [1, 1.0, True, None, "😀", -0.0]
     assert type(parse_value(b"1.0")) is float
