@@ -20,7 +20,7 @@ class Context:
     watch: Watch
     reaper: Reaper
     seccomp_filter: bytes | None
-    channel: int | None  # a socket to the host; when the host hangs up, the job ends
+    channel: int  # the socket or pipe that the job comes by; when the host hangs up, the job ends
     own_group: bool  # the control group that is shown, if one is, holds this job and nothing else
 
     def reaped_cpu(self) -> float:

@@ -57,8 +57,7 @@ def run_job(
     write_all(sink, pack({"ready": True}))
     started = time.monotonic()
     watch = Watch(setup.limits, proc if setup.defences.watchdog else None, whole_namespace=is_init)
-    channel = source if source == sink else None  # a socket tells when the host hangs up
-    context = Context(setup, watch, Reaper(is_init), seccomp_filter, channel, own_group=is_init)
+    context = Context(setup, watch, Reaper(is_init), seccomp_filter, source, own_group=is_init)
     try:
         _run_steps(context, source, sink)
         context.reaper.kill_all()

@@ -1,7 +1,7 @@
 """The runner of a jail that is used once, such as a container: one job from stdin to stdout, then it ends.
 
-With the argument `socket`, descriptor 0 is a socket for both ways, and the job ends when its far end hangs up.
-As process 1 of a container it owns every process in it. The container brings network, disk and memory limits.
+With the argument `socket`, descriptor 0 is a socket for both ways. The job ends when the far end of descriptor 0 hangs
+up. As process 1 of a container it owns every process in it. The container brings network, disk and memory limits.
 """
 
 import gc

@@ -80,10 +80,10 @@ class Pump:
 
     Args:
         pidfd: of the process.
-        channel: a socket whose far end hanging up raises HangUp.
+        channel: a socket or the reading end of a pipe; the far end hanging up raises HangUp.
     """
 
-    def __init__(self, readers: tuple[Collector, ...], pidfd: int, watch: Watch, channel: int | None) -> None:
+    def __init__(self, readers: tuple[Collector, ...], pidfd: int, watch: Watch, channel: int) -> None:
         self.ended = False
         self._readers = readers
         self._pidfd, self._channel, self._watch = pidfd, channel, watch
@@ -91,8 +91,7 @@ class Pump:
         self._poll = select.poll()
         for fd in (*self._streams, pidfd):
             self._poll.register(fd, select.POLLIN)
-        if channel is not None:
-            self._poll.register(channel, select.POLLRDHUP)
+        self._poll.register(channel, select.POLLRDHUP)  # POLLHUP, which a pipe has instead, is always told
 
     def feed(self, writer: Feeder) -> None:
         """Write now what fits, the rest while `run` runs."""

@@ -16,8 +16,8 @@ _PAUSE_WAITING = 0.25  # seconds between looks at how long the tree stood in the
 # An answer that got no core for this many times its wall limit is given up.
 PATIENCE = 2.0
 # The most that a socket may hold, in send buffers, by its kind in /proc/net/unix: what one sender has under way, a
-# message above that, and the kernel's rounding of each. For datagrams eleven messages (net.unix.max_dgram_qlen is 10, and one
-# more fits), each of a sender that may be closed by now. Measured: 1.1, 1.7 and 13.7.
+# message above that, and the kernel's rounding of each. For datagrams eleven messages (net.unix.max_dgram_qlen is 10,
+# and one more fits), each of a sender that may be closed by now. Measured: 1.1, 1.7 and 13.7.
 _STREAM, _DATAGRAMS, _PACKETS = b"0001", b"0002", b"0005"
 _BUFFERS_HELD = {_STREAM: 1.25, _PACKETS: 2.0, _DATAGRAMS: 15.0}
 

@@ -1,4 +1,4 @@
-"""What a process hands on to those it starts does not reach the verdict: ignored signals, the mask for new files, PATH."""
+"""What a service hands on to what it starts does not reach the verdict: ignored signals, mask for new files, PATH."""
 
 import subprocess
 import sys
