@@ -70,7 +70,7 @@ def cases(rng: random.Random) -> list[Case]:
         case("deep", "large", "(" * deep + ")" * deep),
         case("deep, wrong inside", "large", "([" * (deep // 2) + "])" * (deep // 4) + "}"),
         case("wide, matched", "large", matched(rng, 12_000)),
-        case("wide, spoiled", "large", matched(rng, 10_000) + "(" + matched(rng, 500)),
+        case("wide, spoiled", "large", matched(rng, 5_000) + "[" + matched(rng, 5_000) + "(" + matched(rng, 500)),
     ]
     return made
 

@@ -68,6 +68,12 @@ def cases(rng: random.Random) -> list[Case]:
     for i in range(3):
         text = word(rng, rng.randint(330, 380), "abcdef")
         made.append(case(f"large {i}", "large", text, edited(rng, text, 40 + 60 * i, "abcdef")[:400]))
+    text = word(rng, 350, "abcdef")
+    made += [
+        case("large, front cut off", "large", text, text[rng.randint(20, 60) :]),
+        case("large, back cut off", "large", text, text[: -rng.randint(20, 60)]),
+        case("large, second empty", "large", text, ""),
+    ]
     return made
 
 

@@ -78,10 +78,11 @@ def cases(rng: random.Random) -> list[Case]:
     text, total = long_sum(rng, 12_000)
     deep = rng.randint(150, 190)
     grown = [tree(rng, 9, False) for _ in range(12)]
+    wide = " + ".join(f"({t})" for t, _, _ in grown) + " + -1/1 + 1/-1"  # -1 each
     made += [
         case("long sum", "large", text, total),
         case("deep", "large", "(" * deep + "7" + "+1)" * deep, 7 + deep),
-        case("wide", "large", " + ".join(f"({t})" for t, _, _ in grown), sum(v for _, v, _ in grown if v is not None)),
+        case("wide", "large", wide, sum(v for _, v, _ in grown if v is not None) - 2),
         case("long sum, then zero", "large", f"({text})/(3-3)", None),
     ]
     return made

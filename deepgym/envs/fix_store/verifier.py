@@ -79,7 +79,10 @@ def cases(rng: random.Random) -> list[Case]:
         case("nothing is taken when some is missing", "edges", ["add a 5 7", "order a=5 b=1", "list", "order a=5"]),
     ]
     names = [f"article{i}" for i in range(30)]
-    many = [f"add a 1 {price}" for price in range(1, 9_000)] + ["order a=2"] * 4_400 + ["list"]
+    many = [f"add a 1 {price}" for price in range(1, 9_000)] + ["order a=2"] * 4_400
+    # Sums around the one from which they are reduced, 9 x 10,000 + b.
+    many += [line for b in (9_999, 10_000, 10_001) for line in ("add s 9 10000", f"add t 1 {b}", "order s=9 t=1")]
+    many += ["list"]
     return [*made, case("large", "large", draw(rng, names, 9_000)), case("large, many prices", "large", many)]
 
 

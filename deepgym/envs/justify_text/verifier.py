@@ -54,8 +54,9 @@ def cases(rng: random.Random) -> list[Case]:
         case("uneven gaps", "edges", 13, ["a", "bb", "c", "dddd", "eeeeeeeee", "f"]),
     ]
     made += [
-        case("large", "large", 72, draw(rng, 20_000, 12)),
-        case("large, narrow", "large", 15, draw(rng, 12_000, 15)),
+        # The first lines: two words that are one character too wide together, and two that just fit.
+        case("large", "large", 72, ["a" * 36, "b" * 36, *draw(rng, 19_998, 12)]),
+        case("large, narrow", "large", 15, ["a" * 7, "b" * 7, *draw(rng, 11_998, 15)]),
     ]
     return made
 

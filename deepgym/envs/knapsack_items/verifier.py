@@ -48,6 +48,8 @@ def cases(rng: random.Random) -> list[Case]:
         weights = [rng.randint(20, 200) for _ in range(50)]
         values = [weight + rng.randint(-10, 10) for weight in weights]
         made.append(case(f"large {i}", "large", weights, values, rng.randint(1_800, 3_000)))
+    weights = [rng.randint(20, 50) for _ in range(50)]
+    made.append(case("large, all fit", "large", weights, [rng.randint(1, 90) for _ in range(50)], 3_000))
     return made
 
 

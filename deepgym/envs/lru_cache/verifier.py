@@ -9,6 +9,7 @@ from deepgym.models import Case
 from deepgym.sandbox.base import StepOutcome
 
 Operations = list[list[Any]]
+WORDS = ("size", "get", "put")  # keys too
 
 
 def simulate(capacity: int, operations: Operations) -> list[int | None]:
@@ -48,7 +49,8 @@ def examples() -> list[Case]:
 def draw(rng: random.Random, count: int, keys: int, puts: float) -> Operations:
     operations: Operations = []
     for _ in range(count):
-        key = f"k{min(rng.randrange(keys), rng.randrange(keys))}"
+        number = min(rng.randrange(keys), rng.randrange(keys))
+        key = WORDS[number - 2] if 2 <= number < 2 + len(WORDS) else f"k{number}"
         roll = rng.random()
         operations.append(
             ["size"] if roll > 0.98 else ["put", key, rng.randint(0, 999)] if roll < puts else ["get", key]
@@ -66,6 +68,7 @@ def cases(rng: random.Random) -> list[Case]:
         case("put again is use", "edges", 4, [*fill, ["put", "k0", 9], ["put", "x", 1], ["get", "k0"], ["get", "k1"]]),
         case("get is use", "edges", 4, [*fill, ["get", "k0"], ["put", "x", 1], ["get", "k0"], ["get", "k1"]]),
         case("a miss is no use", "edges", 4, [*fill, ["get", "z"], ["put", "x", 1], ["get", "k0"], ["get", "k1"]]),
+        case("a key named size", "edges", 2, [["put", "size", 5], ["get", "size"], ["get", "put"], ["size"]]),
         case("zero is a value", "edges", 2, [["put", "a", 0], ["get", "a"], ["get", "b"], ["size"]]),
     ]
     touched: Operations = [["put", f"k{i}", i] for i in range(12_000)]

@@ -71,6 +71,15 @@ def cases(rng: random.Random) -> list[Case]:
     made += [
         case("large, open", "large", draw(rng, 150, 150, 0.15, 4)),
         case("large corridor", "large", snake(149, 150)),
+        case("large corridor upwards", "large", snake(149, 150)[::-1]),
+        case("large, one row", "large", ["S" + "." * rng.randint(100, 147) + "G"]),
+        case(
+            "large, only by door",
+            "large",
+            [row.replace("G", "5") for row in snake(73, 150)]
+            + ["#" * 150]
+            + [row.replace("S", "5") for row in snake(75, 150)],
+        ),
         case("large, dense", "large", draw(rng, 150, 150, 0.36, 10)),
     ]
     return made

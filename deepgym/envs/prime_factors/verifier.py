@@ -67,6 +67,11 @@ def cases(rng: random.Random) -> list[Case]:
         case("large, two primes", "large", half + squares),
         case("large primes", "large", [[prime_near(rng, 9 * 10**17)] for _ in range(4)]),
         case("three primes", "large", [[prime_near(rng, 9 * 10**5) for _ in range(3)] for _ in range(4)]),
+        case(
+            "two among large primes",
+            "large",
+            [[2, 2, prime_near(rng, 10**9)], [2, prime_near(rng, 9 * 10**10)], [], [2]],
+        ),
         case("many", "large", [[prime_near(rng, 10**6), prime_near(rng, 10**5)] for _ in range(40)]),
     ]
     return made

@@ -88,6 +88,36 @@ def countdown(start: int, body: str, padding: int) -> str:
     )
 
 
+def deep(rng: random.Random, length: int) -> str:
+    """Random instructions on a stack of at least three values, which is then printed from top to bottom."""
+    lines, depth = [f"push {value} ; {value}" for value in rng.sample(range(-99, 99), 9)], 9
+    for _ in range(length):
+        word = rng.choice(("push", "add", "sub", "mul", "mod", "dup", "swap", "drop", "store"))
+        if word in ("push", "dup"):
+            depth += 1
+        elif word not in ("swap", "mod"):
+            depth -= 1
+        before = {"mod": [f"push {rng.choice((-97, -1, 1, 97))}"], "mul": ["push 97", "mod"]}.get(word, [])
+        lines += [*before, {"push": f"push {rng.randint(-99, 99)}", "store": "store x"}.get(word, word)]
+        while depth < 5:
+            lines.append(rng.choice(("load x", f"push {rng.randint(2, 99)}")))
+            depth += 1
+    return "\n".join(lines + ["print"] * depth) + "\n"
+
+
+def too_few(rng: random.Random) -> list[str]:
+    """For each instruction a program that gives it just enough values, and then one too few."""
+    start = countdown(rng.randint(3, 9), "load n\nprint\n", 5)
+    programs = []
+    for word, needs in NEEDS.items():
+        line = f"{word} x" if word == "store" else f"{word} end" if word == "jzero" else word
+        # What it leaves on the stack is dropped; `jzero` takes a 1, so that it goes on.
+        left = {"swap": 2, "dup": 2, "add": 1, "sub": 1, "mul": 1, "mod": 1}.get(word, 0)
+        enough, missing = "push 1\n" * needs + f"{line}\n" + "drop\n" * left, "push 1\n" * (needs - 1) + line
+        programs.append(f"{start}{enough}{missing}\npush 1\nprint\n")
+    return programs
+
+
 def cases(rng: random.Random) -> list[Case]:
     made = [case(f"small {i}", "small", straight(rng, 25)) for i in range(5)]
     made += [case("small loop", "small", countdown(rng.randint(3, 9), "load sum\nload n\nadd\nstore sum\n", 2))]
@@ -106,6 +136,11 @@ def cases(rng: random.Random) -> list[Case]:
     made += [
         case("large loop", "large", countdown(rng.randint(9_000, 11_000), squares, 1_200)),
         case("large output", "large", countdown(rng.randint(9_000, 11_000), "load n\nprint\n", 1_200)),
+    ]
+    made += [case(f"large, deep stack {i}", "large", deep(rng, 400)) for i in range(2)]
+    made += [case(f"large, too few {i}", "large", program) for i, program in enumerate(too_few(rng))]
+    made += [
+        case("large, modulo zero", "large", deep(rng, 300) + "push 1\npush 1\nmod\nprint\npush 7\npush 0\nmod\nprint\n")
     ]
     return made
 
