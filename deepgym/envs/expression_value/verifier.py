@@ -78,7 +78,7 @@ def cases(rng: random.Random) -> list[Case]:
     text, total = long_sum(rng, 12_000)
     deep = rng.randint(150, 190)
     grown = [tree(rng, 9, False) for _ in range(12)]
-    wide = " + ".join(f"({t})" for t, _, _ in grown) + " + -1/1 + 1/-1"  # -1 each
+    wide = "-1/1 + " + " + ".join(f"({t})" for t, _, _ in grown) + " + 1/-1"  # the first and the last are -1 each
     made += [
         case("long sum", "large", text, total),
         case("deep", "large", "(" * deep + "7" + "+1)" * deep, 7 + deep),
