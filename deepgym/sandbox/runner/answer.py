@@ -91,29 +91,31 @@ def _plain(value: Any) -> Any:
     Always by the base type's own methods: what a subclass says of itself decides nothing.
     """
     kind = type(value)
-    if kind in _EXACT or issubclass(kind, int | float | str):
-        return _scalar(value)
+    if kind in _EXACT:
+        return value
+    if kind is list or kind is tuple:  # nearly always
+        return [_plain(item) for item in value]
     if issubclass(kind, dict):
-        return {_key(key): _plain(item) for key, item in dict.items(value)}
+        return {
+            key if type(key) in _EXACT else _scalar(key, "a dict with a key"): _plain(item)
+            for key, item in dict.items(value)
+        }
     for sequence in (list, tuple, collections.deque):
         if issubclass(kind, sequence):
             return [_plain(item) for item in sequence.__iter__(value)]
-    raise TypeError(f"returned a value of type {kind.__name__}, which is not JSON data")
+    return _scalar(value, "a value")
 
 
-def _scalar(value: Any) -> bool | int | float | str | None:
+def _scalar(value: Any, what: str) -> int | float | str:
+    """A subclass's number or text."""
     kind = type(value)
-    if kind in _EXACT:
-        return value  # type: ignore[no-any-return]
     if issubclass(kind, int):
         return int.__index__(value)
-    return float.__float__(value) if issubclass(kind, float) else str.__str__(value)
-
-
-def _key(key: Any) -> bool | int | float | str | None:
-    if type(key) in _EXACT or issubclass(type(key), int | float | str):
-        return _scalar(key)
-    raise TypeError(f"returned a dict with a key of type {type(key).__name__}, which is not JSON data")
+    if issubclass(kind, float):
+        return float.__float__(value)
+    if issubclass(kind, str):
+        return str.__str__(value)
+    raise TypeError(f"returned {what} of type {kind.__name__}, which is not JSON data")
 
 
 def _describe(failure: BaseException, setup: Setup) -> str:
