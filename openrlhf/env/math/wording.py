@@ -29,7 +29,7 @@ _NUMBER_IN_TEXT = re.compile(r"(?<![A-Za-z^{\d])\d")  # but not cm2
 _OF_A_UNIT = re.compile(r"\^\s?\{?-?\d\}?|\\cdot|\\times|\\circ|\\[,;: !$]|[\s/(){}.*~$^]")
 _BARE_UNIT = re.compile(r"(?<=[\d})])\s?([a-zA-Z][a-zA-Z./ ]{0,30}(?:\^\{?\d\}?)?)$")
 
-# A unit that is stripped has three letters, or stands apart; what may be a product of letters stays.
+# A unit that is stripped has three letters, or stands apart and has two; what may be a product of letters stays.
 _APART = re.compile(r"\s|[a-zA-Z]{3}|[a-zA-Z]/")
 _LETTERS = {"bc", "ad", "ce", "am", "pm", "ha", "c", "f"}
 _FOR_ALL = re.compile(rf"{TEXT_COMMAND}\s?for\s(?:all|any|every|each)\b")
@@ -67,7 +67,7 @@ def without_asides(answer: str, gold: str) -> tuple[str, str]:
     kinds = {simplify(aside).replace(" ", "") for _, aside in cut if aside}
     if len(kinds) == 1:
         answer, gold = cut[0][0], cut[1][0]
-    return _without_unit(answer, gold), _without_unit(gold, answer)
+    return _without_units(answer, gold)
 
 
 def _without_qualifier(text: str) -> tuple[str, str]:
@@ -83,16 +83,42 @@ def _without_qualifier(text: str) -> tuple[str, str]:
     return before, text[found.start() :].strip()
 
 
-def _without_unit(text: str, other: str) -> str:
-    """The number alone where a known unit follows it, unless the other text has letters that may be the same ones."""
+def _without_units(answer: str, gold: str) -> tuple[str, str]:
+    """The texts without bare units that are none but units. Of the same unit on both sides, either both go or none."""
+    sides = answer, gold
+    named = [_unit(side) for side in sides]
+    amounts = [_amount(side) if words else None for side, words in zip(sides, named, strict=True)]
+    certain = [amount is not None and _surely_a_unit(side) for side, amount in zip(sides, amounts, strict=True)]
+    if amounts[0] is not None and amounts[1] is not None:
+        return (amounts[0], amounts[1]) if any(certain) else sides
+    cut = list(sides)
+    for i, amount in enumerate(amounts):
+        other = 1 - i  # without a unit its letters may be the same ones; math-verify itself drops one in \text
+        safe = certain[i] and (named[other] or not _has_letters(sides[other]))
+        if amount is not None and (safe or named[i] == named[other]):
+            cut[i] = amount
+    return cut[0], cut[1]
+
+
+def _amount(text: str) -> str | None:
+    """What stands before a bare unit; None where the text has none."""
     plain = simplify(text)
     found = _BARE_UNIT.search(plain)
-    if found is None or _TEXT.search(text) or not _unit(text) or not _APART.search(found[0]):
-        return text
-    letters = re.search("[a-zA-Z]", re.sub(r"\\[a-zA-Z]+", "", simplify(_split(other)[0])))
-    if (letters and not _unit(other)) or _LETTERS.intersection(re.findall("[a-z]+", found[1].lower())):
-        return text
-    return plain[: found.start(1)].strip()
+    return None if found is None or _TEXT.search(text) else plain[: found.start(1)].strip()
+
+
+def _surely_a_unit(text: str) -> bool:
+    """Whether the bare unit that a text ends with cannot be letters that are multiplied, as in `6 s^2` and `25cm^2`."""
+    found = _BARE_UNIT.search(simplify(text))
+    if found is None or not _APART.search(found[0]):
+        return False
+    if _LETTERS.intersection(re.findall("[a-z]+", found[1].lower())):
+        return False
+    return all(re.search("[a-zA-Z]{2}", part) for part in found[1].split())
+
+
+def _has_letters(text: str) -> bool:
+    return bool(re.search("[a-zA-Z]", re.sub(r"\\[a-zA-Z]+", "", simplify(_split(text)[0]))))
 
 
 def _words(answer: str, gold: str) -> bool | None:
