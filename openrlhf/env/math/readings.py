@@ -68,10 +68,12 @@ _SWITCH = re.compile(
 _REPEATING = re.compile(
     r"(?<![\d.,}^_])(\d{1,40})\.(\d{0,40})"
     r"(?:\\(?:overline|bar)\s?(?:\{(\d{1,40})\}|(\d))"
-    r"|\\dot\s?(?:\{(\d{1,40})\}|(\d))(?:(\d{0,40})\\dot\s?(?:\{(\d)\}|(\d)))?)(?!\d|\\dot|\s?(?:\.\.|\\[lc]?dots))"
+    r"|\\dot\s?(?:\{(\d{1,40})\}|(\d))(?:(\d{0,40})\\dot\s?(?:\{(\d)\}|(\d)))?)"
+    r"(?!\d|\\dot|\s?(?:\.\.|\\[lc]?dots)|(?:\s?(?:\\right)?\s?\))?\s?_)"  # nor a numeral to another base
 )
 _ROOT_OF_BRACKET = re.compile(r"(\\sqrt(?:\[\w\])?)\s?\(([^(){}]{1,40})\)")
 _ANGLES = re.compile(r"(\\left)?\s?\\langle((?:[^|<>\\]|\\(?![lr]angle|right|mid))*)(\\right)?\s?\\rangle(?![a-zA-Z])")
+_SOME_NUMBER = re.compile(r"(?:^|,)(?=[^,]*\d)(?:[\s\d.+\-/{}^]|\\(?:[dt]?frac|sqrt|pi)(?![a-zA-Z]))+(?:,|$)")
 _ROOT = re.compile(r"√\s?(?:\((\w+)\)|(\d+|[a-zA-Z])|)")
 # The text comes out of the last box: a box inside it is only a frame.
 _TYPESETTING = re.compile(
@@ -149,9 +151,9 @@ def _repeating(found: re.Match[str]) -> str:
 
 
 def _vector(found: re.Match[str]) -> str:
-    """\\langle 1,2\\rangle -> (1,2)"""
+    """\\langle 1,2\\rangle -> (1,2). Without a number it may be an inner product: \\langle u,v\\rangle stays."""
     left, inside, right = found.groups(default="")
-    return f"{left}({inside}{right})" if "," in inside else found[0]
+    return f"{left}({inside}{right})" if "," in inside and _SOME_NUMBER.search(inside) else found[0]
 
 
 def _root(found: re.Match[str]) -> str:
