@@ -17,6 +17,7 @@ RIGHT, WRONG = "right", "wrong"
 TOLERANCE = 1e-4  # how far apart two numbers may be, as a share
 SMALL = 0.01  # what is smaller may be 0
 MAX_LIST = 16  # a set of more values is not compared value by value
+FIRST_POINT, POINT_STEP = "1.3728195046317", "0.6149273850162"  # no number of an answer: 100x-137 would be 0 at 1.37
 ROUNDED = 0.01  # how far apart the sides of an equation like 1/3 = 0.33 may be
 
 _BASE = re.compile(r"\d[0-9A-Fa-f]*\)?_(?:\{\s*(\d+)\s*\}|(\d+))\s*$")  # 52_9, (52)_{9}
@@ -120,7 +121,8 @@ def _number(value: Any, letters: Any) -> Any:
 
     if letters and not (all(isinstance(letter, Symbol) for letter in letters) and value.is_rational_function(*letters)):
         return None  # a sum may not have a value between whole numbers
-    value = value.subs({letter: Float("1.37", 60) + i * Float("0.61", 60) for i, letter in enumerate(letters)})
+    first, step = Float(FIRST_POINT, 60), Float(POINT_STEP, 60)
+    value = value.subs({letter: first + i * step for i, letter in enumerate(letters)})
     number = value.doit().evalf()
     return number if number.is_number and number.is_finite else None
 
