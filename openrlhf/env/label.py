@@ -50,8 +50,8 @@ def structure_fault(gold: str) -> str | None:
     if not _STRUCTURE.match(gold):
         return None
     return (
-        f"the right answer {gold.strip()[:_SHOWN]!r} is a dict or list as Python or JSON writes it, which no response "
-        f"equals; a label is the answer alone, or a JSON object with the answer as text under {GOLD!r} (or 'answer')"
+        f"the right answer {gold.strip()[:_SHOWN]!r} is a dict or list as Python or JSON writes it, which is no "
+        f"mathematics; write the answer alone, or a JSON object with it as text under {GOLD!r} (or 'answer')"
     )
 
 

@@ -5,8 +5,8 @@ where it would pass over a difference.
 
 right                                                        1
 another answer, no answer, one that exhausts its limits      0
-no gold answer, one that is a dict or a list of texts as Python or JSON writes it (said once in the log), or a machine
-too busy to compare in time                                  NaN, no verdict
+no gold answer, one that is a dict or a list of texts as Python or JSON writes it (said once in the log) and
+no equal string, or a machine too busy to compare in time    NaN, no verdict
 """
 
 import math
@@ -41,14 +41,14 @@ def grade(response: str, label: str, pool: ComparePool) -> float:
     answer = last_boxed(outside_thinking(response))
     if not simplify(gold):
         return math.nan
+    if answer and simplify(answer) == simplify(gold):
+        return 1.0
     fault = structure_fault(gold)
     if fault is not None:
         _UNREADABLE.add("math grading", fault)
         return math.nan
     if not answer:
         return 0.0
-    if simplify(answer) == simplify(gold):
-        return 1.0
     if len(answer) > MAX_CHARS or nesting(answer) > MAX_NESTING:
         return 0.0
     answer, gold = read(answer), read(gold)
