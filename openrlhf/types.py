@@ -15,8 +15,8 @@ imports nothing heavy. A record checks itself where it is made.
 
 import hashlib
 import io
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -67,6 +67,13 @@ class Prompt:
     task: str | None = None
     env_func: str | None = None
     where: str = field(default="", compare=False)  # file and row of a prompt with images, for messages
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        """The values of the fields in their order. A checkpoint may hold prompts from before the last fields were added;
+        those get their defaults."""
+        known = fields(self)
+        for one, value in zip(known, [*state, *(new.default for new in known[len(state) :])], strict=True):
+            object.__setattr__(self, one.name, value)
 
 
 @dataclass(slots=True)
