@@ -39,6 +39,9 @@ def opened(ids: Sequence[int], opening: int | None) -> list[int]:
 
 
 def kept_end(ids: Sequence[int], count: int, opening: int | None) -> list[int]:
-    """The last `count` ids, at least 1; where the first of all is `opening`, it and the last `count` - 1."""
-    first = list(ids[:1]) if ids[0] == opening and len(ids) > count else []
+    """The last `count` ids, at least 1; where the first of all is `opening`, it and the last `count` - 1.
+
+    Of a single one the last is it: the opening alone would say nothing of the prompt.
+    """
+    first = list(ids[:1]) if ids[0] == opening and 1 < count < len(ids) else []
     return first + list(ids[max(0, len(ids) - count) + len(first) :])

@@ -3,7 +3,8 @@
 max_tokens given:  response <= max_tokens, prompt = its last max_length - max_tokens tokens
 max_tokens None:   response <= max(1, max_length - len(prompt)), prompt cut to leave that room
 
-A prompt that is cut keeps the token that the tokenizer puts before every text, and loses what follows it.
+A prompt that is cut keeps the token that the tokenizer puts before every text, and loses what follows it; with room for
+one token only it keeps its last.
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ def plan_budget(
     """Fit a prompt and its response into `max_length` tokens by dropping the prompt's beginning.
 
     `opening`: the token that begins every text, as `prompt_tokens.opening_id` finds it; a prompt that begins with it
-    keeps it, since such models predict badly without.
+    keeps it, since such models predict badly without, unless there is room for its last token only.
     ValueError if the flags do not fit each other, the prompt is empty, or a prompt with images would have to be cut:
     that would separate image tokens from their images.
 

@@ -57,7 +57,7 @@ def test_an_empty_prompt_is_refused():
         (4, 11, PROMPT),  # all 7 fit
         (4, 10, [11, 13, 14, 15, 16, 17]),  # 6 fit: the first and the last 5
         (8, 10, [11, 17]),
-        (9, 10, [11]),  # 1 fits
+        (9, 10, [17]),  # 1 fits: the first alone would say nothing of the prompt
         (None, 7, [11, 13, 14, 15, 16, 17]),
     ],
 )
