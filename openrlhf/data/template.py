@@ -11,7 +11,7 @@ from openrlhf.data.rows import Row
 from openrlhf.data.tools import tools_of, without_nulls
 from openrlhf.faults import first_line
 from openrlhf.interfaces import ImageTokens
-from openrlhf.tool_arguments import arguments_object
+from openrlhf.tool_arguments import rendered
 
 MARK = "<image>"  # an image in a string
 _SHOWN = 80  # characters of a part in a message
@@ -70,8 +70,12 @@ def _chat(tokenizer: Any, row: Row, key: str, vision: ImageTokens | None) -> str
         messages = [message | {"content": _parts(message["content"])} for message in messages]
     tools = tools_of(row)
     given = {"tools": tools} if tools else {}
+
+    def render(shown: list[dict[str, Any]]) -> Any:
+        return tokenizer.apply_chat_template(shown, tokenize=False, add_generation_prompt=True, **given)
+
     try:
-        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **given)
+        text = rendered(render, messages)
     except Exception as error:  # a template is a program of the model's author and may raise anything
         raise DataError(f"{row.where}: the chat template refused {key!r}: {first_line(error)}") from error
     if not isinstance(text, str) or not text:
@@ -97,8 +101,7 @@ def _refuse_shown_parts(row: Row, key: str, messages: list[dict[str, Any]], text
 def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[dict[str, Any]]:
     """Messages without their None entries, which typed columns add where another row has a value, at any depth.
 
-    The content of a message that only calls tools may be None, as OpenAI writes it; templates get an empty string. So
-    may the arguments of its calls be JSON in a string; templates get the object.
+    The content of a message that only calls tools may be None, as OpenAI writes it; templates get an empty string.
     """
     if not value:
         raise DataError(f"{row.where}: {key!r} is an empty list of messages")
@@ -117,30 +120,13 @@ def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[di
         else:
             hint = "; parts are for vision-language models" if isinstance(content, list) else ""
             raise DataError(f"{name} has a 'content' of type {type(content).__name__}, expected a string{hint}")
-        messages.append(_template_message(message))
+        messages.append(without_nulls(message))
     if messages[-1]["role"] == "assistant":
         raise DataError(
             f"{row.where}: {key!r} ends with a message of the assistant, which the policy is to write itself; leave it "
             "out of the list, and put the expected answer into --data.label_key"
         )
     return messages
-
-
-def _template_message(message: dict[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = without_nulls(message)
-    calls = kept.get("tool_calls")
-    return kept | {"tool_calls": [_template_call(call) for call in calls]} if isinstance(calls, list) else kept
-
-
-def _template_call(call: Any) -> Any:
-    """A tool call, in OpenAI's form or its function alone, with its arguments as an object."""
-    if not isinstance(call, dict):
-        return call
-    if isinstance(call.get("function"), dict):
-        return call | {"function": _template_call(call["function"])}
-    arguments = call.get("arguments")
-    read = arguments_object(arguments) if isinstance(arguments, str) else None
-    return call if read is None else call | {"arguments": read}
 
 
 def _part(row: Row, key: str, name: str, part: Any) -> dict[str, Any]:

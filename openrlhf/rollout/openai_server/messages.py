@@ -47,15 +47,14 @@ class Message(BaseModel):
         return self.content or ""
 
     def for_template(self, parts: bool = False) -> dict[str, Any]:
-        """The dict that chat templates read: arguments of tool calls as objects, content as a string or as `parts`."""
+        """The dict that chat templates read, its content as a string or as `parts`."""
         content: Any = self.text
         if parts:
             content = [{"type": "text", "text": content}] if content else []
         shown: dict[str, Any] = {"role": "system" if self.role == "developer" else self.role, "content": content}
         if self.tool_calls:
             shown["tool_calls"] = [
-                {"type": "function", "id": call.id, "function": _template_function(call.function)}
-                for call in self.tool_calls
+                {"type": "function", "id": call.id, "function": call.function.model_dump()} for call in self.tool_calls
             ]
         return shown | {k: v for k, v in (("tool_call_id", self.tool_call_id), ("name", self.name)) if v is not None}
 
@@ -67,11 +66,6 @@ class Message(BaseModel):
 
 def keys(messages: Sequence[Message]) -> tuple[tuple[Any, ...], ...]:
     return tuple(message.key() for message in messages)
-
-
-def _template_function(function: FunctionCall) -> dict[str, Any]:
-    arguments = arguments_object(function.arguments)
-    return {"name": function.name, "arguments": function.arguments if arguments is None else arguments}
 
 
 def _canonical(arguments: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from openrlhf.env.task_rewards import special_tokens
 from openrlhf.rollout.openai_server.messages import Message
+from openrlhf.tool_arguments import rendered
 
 _MARK = "\u2063answer\u2063"  # invisible separators: no template writes them by itself
 
@@ -40,11 +41,14 @@ class ChatTemplate:
 
     def render(self, messages: Sequence[Message], *, open_answer: bool) -> str:
         """`open_answer`: end with the beginning of the assistant's turn. ValueError if the template refuses."""
-        shown = [message.for_template(self._parts) for message in messages]
-        try:
-            text = self._tokenizer.apply_chat_template(
+
+        def made(shown: list[dict[str, Any]]) -> Any:
+            return self._tokenizer.apply_chat_template(
                 shown, tools=self._tools, tokenize=False, add_generation_prompt=open_answer
             )
+
+        try:
+            text = rendered(made, [message.for_template(self._parts) for message in messages])
         except Exception as error:  # a template is a program of the model's author and may raise anything
             reason = " ".join(str(error).split())[:200]
             raise ValueError(f"the chat template refused the messages: {reason}") from error

@@ -210,6 +210,34 @@ def test_tool_calls_are_shown_as_the_row_has_them(tokenizer, monkeypatch, call, 
     assert make_renderer(tokenizer, True, None)(_row(calling(call)), "q") == f"{expected}."
 
 
+JOINED = {  # as DeepSeek's templates join arguments to text; the other two would write an object as Python does
+    "+": "{{ c.function.name + ':' + c.function.arguments }}",
+    "~": "{{ c.function.name ~ ':' ~ c.function.arguments }}",
+    "printed": "{{ c.function.name }}:{{ c.function.arguments }}",
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_a_template_that_joins_arguments_to_its_text_gets_their_strings(tokenizer, monkeypatch, name):
+    template = f"{{% for m in messages %}}{{% for c in m.tool_calls or [] %}}{JOINED[name]}{{% endfor %}}{{% endfor %}}"
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    render = make_renderer(tokenizer, True, None)
+    call = {"type": "function", "function": {"name": "w", "arguments": '{"city":  "SF"}'}}
+    assert render(_row(calling(call)), "q") == 'w:{"city":  "SF"}'
+    # An object stays one: there is no string that its author wrote.
+    given = calling({"function": {"name": "w", "arguments": {"city": "SF"}}})
+    if name == "+":
+        with pytest.raises(DataError, match=r"^set.jsonl:3: the chat template refused 'q': can only concatenate str"):
+            render(_row(given), "q")
+
+
+def test_a_template_that_takes_neither_form_of_arguments_is_named_with_what_it_says_of_objects(tokenizer, monkeypatch):
+    template = "{{ raise_exception('object' if messages[1].tool_calls[0].arguments is mapping else 'string') }}"
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    with pytest.raises(DataError, match=r"the chat template refused 'q': object$"):
+        make_renderer(tokenizer, True, None)(_row(calling({"name": "w", "arguments": '{"a": 1}'})), "q")
+
+
 def test_a_part_is_shown_without_the_nulls_of_other_rows(tokenizer, monkeypatch):
     monkeypatch.setattr(tokenizer, "chat_template", "{{ messages[0].content[0].more | tojson }}")
     part = {"type": "text", "text": "x", "more": {"a": 1, "b": None}}

@@ -2,9 +2,10 @@
 
 import pytest
 
-from openrlhf.rollout.openai_server.messages import Message
+from openrlhf.rollout.openai_server.messages import FunctionCall, Message, ToolCall
 from openrlhf.rollout.openai_server.template import ChatTemplate
 from tests.agent_fakes import ChatTokenizer
+from tests.models import make_tiny_tokenizer
 
 HELLO = [Message(role="user", content="hello")]
 
@@ -57,3 +58,19 @@ def test_a_template_that_prints_nothing_is_refused():
 
 def test_special_tokens_are_taken_out_of_a_text():
     assert ChatTemplate(ChatTokenizer()).without_special("<bos>a <b> c<eos><eos>") == "a <b> c"
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("c.function.arguments | tojson", '{"a": 1}'),  # an object
+        ("':' + c.function.arguments", ':{"a":1}'),  # a string, as the client wrote it
+    ],
+)
+def test_arguments_of_calls_have_the_form_that_the_template_takes(monkeypatch, written, expected):
+    tokenizer = make_tiny_tokenizer()
+    shown = "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ W }}{% endfor %}{% endfor %}"
+    monkeypatch.setattr(tokenizer, "chat_template", shown.replace("W", written))
+    call = ToolCall(id="1", function=FunctionCall(name="f", arguments='{"a":1}'))
+    messages = [*HELLO, Message(role="assistant", tool_calls=[call])]
+    assert ChatTemplate(tokenizer).render(messages, open_answer=False) == "hello" + expected
