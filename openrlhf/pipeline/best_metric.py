@@ -16,15 +16,19 @@ def pass_name(datasource: str, n: int) -> str:
     return f"eval_{datasource}_pass{n}"
 
 
+def pass_names(prompts: Sequence[Prompt], n: int) -> list[str]:
+    """The names of the scores of an evaluation of these prompts with n samples each."""
+    sources = sorted({prompt.datasource for prompt in prompts})
+    return [pass_name(source, k) for source in sources for k in sorted({1, n})]
+
+
 def check_best_metric(key: str, prompts: Sequence[Prompt], n: int) -> None:
     """Whether an evaluation of these prompts with n samples each can give it; every key is where none is named.
 
     Raises:
         DataError: it cannot; names what it gives.
     """
-    sources = sorted({prompt.datasource for prompt in prompts})
-    possible = [pass_name(source, k) for source in sources for k in sorted({1, n})]
-    possible += [f"eval_{name}" for name in ALWAYS]
+    possible = pass_names(prompts, n) + [f"eval_{name}" for name in ALWAYS]
     if key not in ("", "none", *possible):
         raise DataError(f"--ckpt.best_metric_key {key}: no evaluation gives it; choose one of {listing(possible, 24)}")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from openrlhf.cluster.specs import GroupRequest
-from openrlhf.pipeline.best_metric import pass_name
+from openrlhf.pipeline.best_metric import ALWAYS, pass_name, pass_names
 from openrlhf.pipeline.grading import grade
 from openrlhf.pipeline.job import Job
 from openrlhf.pipeline.sleep import engines_awake
@@ -30,7 +30,8 @@ class EvaluationInFlight:
 class Evaluations:
     """When a run is evaluated: every eval.steps-th step, with eval.at_start before the first, and after the last one
     in either case. Results are logged; that of the step after which a run is resumed is made if metrics.jsonl has none:
-    the run was interrupted in it. `sample` as for `evaluate`.
+    the run was interrupted in it, or evaluates other sources or another number of samples now. `sample` as for
+    `evaluate`.
     """
 
     def __init__(self, job: Job, sample: Generate | None = None) -> None:
@@ -55,12 +56,24 @@ class Evaluations:
 
     def _run(self) -> dict[str, float]:
         self._evaluated = self._job.step
-        if recorded := self._job.tracker.resumed_evaluation(self._job.step):
+        if recorded := self._recorded():
             return recorded
         found = evaluate(self._job, self._sample)
         if found:
             self._job.tracker.log(self._job.step, found)
         return found
+
+
+    def _recorded(self) -> dict[str, float]:
+        """What is on record of this step, if it has all scores that today's evaluation gives; without other scores."""
+        if self._job.eval_prompts is None:
+            return {}
+        scores = pass_names(self._job.eval_prompts, self._job.config.eval.n_samples_per_prompt)
+        recorded = self._job.tracker.resumed_evaluation(self._job.step)
+        if not recorded.keys() >= set(scores):
+            return {}
+        kept = {*scores, *(f"eval_{name}" for name in ALWAYS)}
+        return {name: value for name, value in recorded.items() if name in kept}
 
 
 def evaluate(job: Job, sample: Generate | None = None) -> dict[str, float]:

@@ -6,6 +6,7 @@ from openrlhf.data.prompts import PromptSet
 from openrlhf.pipeline import evaluate, ppo_async, ppo_sync
 from openrlhf.pipeline.checkpoint import resume
 from openrlhf.pipeline.checkpoint_store import CheckpointStore
+from openrlhf.track.metrics_file import read_rows
 from openrlhf.types import Prompt
 
 
@@ -13,10 +14,11 @@ from openrlhf.types import Prompt
 def run_of(rig, tmp_path):
     """run_of(pipeline, changes): 8 prompts, 2 per step: steps 1 to 4, all saved, evaluated after 2 and 4."""
 
-    def make(pipeline, changes=None):
+    def make(pipeline, changes=None, source="held"):
         saved = {"ckpt.path": str(tmp_path / "saves"), "ckpt.save_steps": 1, "ckpt.max_num": 9}
-        chosen = saved | {"eval.steps": 2, "train.async_enable": pipeline is ppo_async} | (changes or {})
-        return rig(chosen, prompts=8, eval_prompts=PromptSet([Prompt(0, "held", "x", datasource="held")]))
+        once = {"eval.steps": 2, "eval.n_samples_per_prompt": 1}  # of which pass1 is all that there is
+        chosen = saved | once | {"train.async_enable": pipeline is ppo_async} | (changes or {})
+        return rig(chosen, prompts=8, eval_prompts=PromptSet([Prompt(0, "held", "x", datasource=source)]))
 
     return make
 
@@ -77,6 +79,30 @@ def test_an_evaluation_on_record_is_not_made_again(run_of, tmp_path, monkeypatch
     assert asked == made
     go_on(run_of(ppo_sync), ppo_sync)
     assert asked == [*made, 4]
+
+
+@pytest.mark.parametrize(
+    ("changes", "source", "found"),
+    [
+        ({}, "other", {"eval_other_pass1": 0.25}),
+        ({"eval.n_samples_per_prompt": 3}, "held", {"eval_held_pass1": 0.25, "eval_held_pass3": 0.5}),
+    ],
+)
+def test_an_evaluation_on_record_of_another_set_is_not_the_one_of_a_resume(
+    run_of, tmp_path, monkeypatch, changes, source, found
+):
+    """Stopped after step 2 with 0.75 for `held`; what is evaluated then has other names in metrics.jsonl."""
+    asked = scored(monkeypatch, {2: 0.75})
+    first = run_of(ppo_sync, {"train.max_steps": 2})
+    ppo_sync.train(first.job)
+    first.job.tracker.close()
+    monkeypatch.setattr(evaluate, "evaluate", lambda job, sample: asked.append(job.step) or dict(found))
+    for _ in range(2):  # the second resume has the new evaluation on record
+        go_on(run_of(ppo_sync, {"train.max_steps": 2} | changes, source), ppo_sync)
+        assert asked == [2, 2]
+        assert rated(tmp_path) == [(1, None), (2, 0.25)]
+    row = read_rows(next(tmp_path.rglob("metrics.jsonl")))[-1]
+    assert {name: row[name] for name in ("eval_held_pass1", *found)} == {"eval_held_pass1": 0.75} | found
 
 
 def test_an_evaluation_whose_rating_was_cut_off_rates_after_the_resume(run_of, tmp_path, monkeypatch):
