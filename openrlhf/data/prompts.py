@@ -16,7 +16,7 @@ from openrlhf.data.labels import label_names, label_text
 from openrlhf.data.rows import Row, Table
 from openrlhf.data.source import load_rows
 from openrlhf.data.template import make_renderer
-from openrlhf.data.tools import TOOLS, tools_of
+from openrlhf.data.tools import TOOLS, tools_of, warn_of_other_tools
 from openrlhf.interfaces import ImageTokens
 from openrlhf.types import EncodedImage, Prompt
 
@@ -109,6 +109,7 @@ def build_prompts(
         prompts.append(replace(prompt, prompt_id=position))
     if apply_chat_template and tokenizer is not None:
         _warn_of_unread_tools(tokenizer, rows)
+        warn_of_other_tools(rows)
     return PromptSet(prompts)
 
 

@@ -21,6 +21,11 @@ class Row:
         """`prompts.jsonl:3`, or `prompts.parquet, row 3`."""
         return f"{self.source}:{self.number}" if self.unit == "line" else f"{self.source}, row {self.number}"
 
+    @property
+    def typed(self) -> bool:
+        """Whether its table has one type for each column, in which a dict has the keys of every row's, as None."""
+        return self.unit == "row"
+
 
 @dataclass(frozen=True, slots=True)
 class Table:

@@ -99,7 +99,7 @@ def _refuse_shown_parts(row: Row, key: str, messages: list[dict[str, Any]], text
 
 
 def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[dict[str, Any]]:
-    """Messages without their None entries, which typed columns add where another row has a value, at any depth.
+    """Messages without their None entries: those of their own, and at any depth those that a typed column has added.
 
     The content of a message that only calls tools may be None, as OpenAI writes it; templates get an empty string.
     """
@@ -120,7 +120,7 @@ def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[di
         else:
             hint = "; parts are for vision-language models" if isinstance(content, list) else ""
             raise DataError(f"{name} has a 'content' of type {type(content).__name__}, expected a string{hint}")
-        messages.append(without_nulls(message))
+        messages.append(_own(row, message))
     if messages[-1]["role"] == "assistant":
         raise DataError(
             f"{row.where}: {key!r} ends with a message of the assistant, which the policy is to write itself; leave it "
@@ -129,9 +129,16 @@ def _messages(row: Row, key: str, value: list[Any], with_parts: bool) -> list[di
     return messages
 
 
+def _own(row: Row, value: dict[str, Any]) -> dict[str, Any]:
+    """A message or part: null says of its own entries that they are not there, but of an argument of a call that it is
+    null, unless the column's type has added it."""
+    kept: dict[str, Any] = without_nulls(row, {field: item for field, item in value.items() if item is not None})
+    return kept
+
+
 def _part(row: Row, key: str, name: str, part: Any) -> dict[str, Any]:
-    """One part of a message, without the None entries of typed columns."""
-    kept = without_nulls(part) if isinstance(part, dict) else {}
+    """One part of a message, without its None entries, and those that a typed column has added to it."""
+    kept = _own(row, part) if isinstance(part, dict) else {}
     if kept.get("type") == "text" and isinstance(kept.get("text"), str):
         _encodable(row, key, kept["text"])
         return kept

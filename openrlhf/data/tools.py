@@ -1,48 +1,64 @@
 """The tools of a row, which its chat template tells the policy of."""
 
 import json
+import logging
+from collections.abc import Sequence
 from typing import Any
 
-from openrlhf.data.errors import DataError
 from openrlhf.data.rows import Row
 
 TOOLS = "tools"  # the column
-_EXPECTED = (
-    "the chat template takes a list of objects, one for each tool, or its JSON text; give the column another name if "
-    "it holds something else"
-)
+logger = logging.getLogger(__name__)
 
 
 def tools_of(row: Row) -> list[dict[str, Any]]:
-    """The row's tools, in the form that chat templates read; none where the row names none.
+    """The row's tools, in the form that chat templates read; none where the row names none, or something else.
 
-    A list of objects, or JSON text of one, since typed columns cannot hold every schema. None entries of a list were
-    added by a typed column where another row has a value, and are left out. DataError naming the row for another form.
+    A list of objects or a single one; each, or the whole, may be its JSON text, since typed columns cannot hold every
+    schema.
     """
-    value = row.values.get(TOOLS)
-    if value is None or value == "":
-        return []
-    tools = _read(row, value) if isinstance(value, str) else without_nulls(value)
-    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-        raise DataError(f"{row.where}: {TOOLS!r} is {_shown(tools)}; {_EXPECTED}")
-    return tools
+    return _found(row) or []
 
 
-def without_nulls(value: Any) -> Any:
-    """The value without the None entries of its dicts, at any depth; those of lists stay."""
+def warn_of_other_tools(rows: Sequence[Row]) -> None:
+    """Name, once for each file, a row whose column holds something else than tools: its prompt shows none."""
+    told: set[str] = set()
+    for row in rows:
+        if row.source not in told and _found(row) is None:
+            told.add(row.source)
+            logger.warning(
+                "%s: column %r has no effect here, nor in other rows like this: the chat template takes a list of "
+                "objects, one for each tool, or its JSON text",
+                row.where,
+                TOOLS,
+            )
+
+
+def without_nulls(row: Row, value: Any) -> Any:
+    """The value without what its table, if it is a typed one, added: the None entries of dicts, at any depth."""
+    return _without_nulls(value) if row.typed else value
+
+
+def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
-    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def _read(row: Row, text: str) -> Any:
+def _found(row: Row) -> list[dict[str, Any]] | None:
+    """The tools; None for a value that is none."""
+    value = _read(without_nulls(row, row.values.get(TOOLS)))
+    if value is None or value == {}:
+        return []
+    tools = [_read(item) for item in value] if isinstance(value, list) else [value]
+    return tools if all(isinstance(tool, dict) for tool in tools) else None
+
+
+def _read(value: Any) -> Any:
+    """What JSON text holds, None if it is blank; anything else, text that is no JSON too, as it is."""
+    if not isinstance(value, str):
+        return value
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{row.where}: {TOOLS!r} is text that is no JSON; {_EXPECTED}") from error
-
-
-def _shown(value: Any) -> str:
-    if not isinstance(value, list):
-        return f"of type {type(value).__name__}"
-    return f"a list with a {next(type(item).__name__ for item in value if not isinstance(item, dict))}"
+        return json.loads(value) if value.strip() else None
+    except (ValueError, RecursionError):
+        return value

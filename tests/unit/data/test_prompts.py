@@ -121,6 +121,18 @@ def test_a_template_that_writes_no_tools_is_named_once(tmp_path, monkeypatch, ca
     assert caplog.text.count("column 'tools'") == warned
 
 
+def test_a_column_tools_of_something_else_is_named_once_for_each_file(tmp_path, monkeypatch, caplog):
+    tokenizer = make_tiny_tokenizer()
+    monkeypatch.setattr(tokenizer, "chat_template", "{{ messages[0].content }}{{ tools | length if tools }}")
+    first = _write(tmp_path / "a.jsonl", [{"q": "a", "tools": [{"name": "f"}]}, *[{"q": "b", "tools": ["python"]}] * 2])
+    second = _write(tmp_path / "b.jsonl", [{"q": "c", "tools": "python"}])
+    prompts = build_prompts(f"{first},{second}", tokenizer=tokenizer, input_key="q", apply_chat_template=True)
+    assert [prompt.text for prompt in prompts] == ["a1", "b", "b", "c"]
+    for place in ("a.jsonl:2", "b.jsonl:1"):
+        assert caplog.text.count(f"{place}: column 'tools' has no effect here") == 1
+    assert caplog.text.count("column 'tools'") == 2
+
+
 def test_repeated_rows_of_a_blend_have_ids_of_their_own(tmp_path):
     a = _write(tmp_path / "a.jsonl", [{"input": "a"}])
     b = _write(tmp_path / "b.jsonl", [{"input": f"b{i}"} for i in range(9)])
