@@ -95,4 +95,13 @@ class TirEpisode:
     def _ids(self, result: str) -> list[int]:
         """What a program prints is text: an end token or a turn of somebody else that it writes does not become one."""
         block = f"\n```output\n{result}\n```\n\n\n"
+        if not _reads_control_tokens(self._tokenizer):
+            return list(self._tokenizer(block, add_special_tokens=False)["input_ids"])
         return list(self._tokenizer(block, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+
+
+def _reads_control_tokens(tokenizer: Any) -> bool:
+    """Whether a control token that is written in a text becomes its id, as far as the end token shows. Those of
+    mistral_common (tekken) never do, and refuse to be told so."""
+    end = tokenizer.eos_token
+    return end is None or tokenizer.eos_token_id in tokenizer(end, add_special_tokens=False)["input_ids"]
