@@ -21,7 +21,9 @@ class DataConfig(Section):
     """Text with one `{}` into which a prompt is put, when no chat template is used."""
     apply_chat_template: bool = False
     """Render prompts, texts or lists of messages, with the model's chat template: its processor's where that has one,
-    else its tokenizer's. It is given the tools of a column `tools` too."""
+    else its tokenizer's. It is given the tools of a column `tools` too: a list of objects, or its
+    JSON text; with anything else the column has no effect. Null entries stay in JSON files; those of typed columns
+    (Parquet, Arrow, the hub) are left out."""
     max_len: int = 2048
     """Tokens of prompt and response together."""
     max_samples: int = 100_000_000

@@ -36,7 +36,8 @@ Other commands: {", ".join(f"[{name}]({name}.md)" for name in OTHERS)}.
 The path of a field is its flag, and its key in the YAML file of `--config`. Write `--flag value` or `--flag=value`;
 two values as `--flag 0.2 0.28`. A boolean is on when it stands alone or before `True`; `--flag False` and
 `--section.no-flag` turn it off. `None` sets an optional value to nothing. A flag given twice with different values, an
-unknown flag, or a value that does not fit ends the command with exit code 2 and one line per problem.
+unknown flag, or a value that does not fit ends the command with exit code 2 and one line per problem. Numbers in the
+YAML file are read as on the command line: `010` is 10, and `1_024` is refused.
 
 Default `None`: taken from the machine or from other flags, as the meaning says. *planned*: the flag is known, but only
 its default passes; any other value is refused until the feature exists.
