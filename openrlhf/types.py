@@ -69,8 +69,8 @@ class Prompt:
     where: str = field(default="", compare=False)  # file and row of a prompt with images, for messages
 
     def __setstate__(self, state: Sequence[Any]) -> None:
-        """The values of the fields in their order. A checkpoint may hold prompts from before the last fields were added;
-        those get their defaults."""
+        """The values of the fields in their order. A checkpoint may hold prompts from before the last fields were
+        added; those get their defaults."""
         known = fields(self)
         for one, value in zip(known, [*state, *(new.default for new in known[len(state) :])], strict=True):
             object.__setattr__(self, one.name, value)

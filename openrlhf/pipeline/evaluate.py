@@ -63,7 +63,6 @@ class Evaluations:
             self._job.tracker.log(self._job.step, found)
         return found
 
-
     def _recorded(self) -> dict[str, float]:
         """What is on record of this step, if it has all scores that today's evaluation gives; without other scores."""
         if self._job.eval_prompts is None:

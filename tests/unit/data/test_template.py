@@ -286,7 +286,9 @@ def test_the_template_is_given_the_tools_of_a_row(tokenizer, monkeypatch, tools,
     assert make_renderer(tokenizer, True, None)(row, "q") == expected
 
 
-@pytest.mark.parametrize("tools", [["search"], "search, w", 3, "3", [[TOOL]], [None], ["null"], "[1", [{"name": "w"}, "x"]])
+@pytest.mark.parametrize(
+    "tools", [["search"], "search, w", 3, "3", [[TOOL]], [None], ["null"], "[1", [{"name": "w"}, "x"]]
+)
 def test_tools_of_another_form_are_not_shown(tokenizer, monkeypatch, tools):
     monkeypatch.setattr(tokenizer, "chat_template", "{{ tools | tojson if tools else 'none' }}")
     row = Row({"q": "hi", "tools": tools}, "set.jsonl", 3, "line")
