@@ -49,11 +49,11 @@ def reread(tmp_path, first: list[str], then: list[str]) -> Resolution:
     (tmp_path / "reward.py").write_text("def reward_func(queries, prompts, labels): ...")
     prompts, reward = str(tmp_path / "prompts.jsonl"), str(tmp_path / "reward.py")
     inputs = ["--data.prompt_dataset", prompts, "--reward.remote_url", reward]
-    before = resolve(parse_ppo([*inputs, *first]).config, {}, Machine())
+    before = resolve(parse_ppo([*inputs, *first]).config, {}, Machine(), root=tmp_path)
     file = tmp_path / "config.yaml"
     file.write_text(to_yaml(before.config, before.derived))
     assert read_yaml(str(file)) == before.config  # what a checkpoint is compared by: everything
-    return resolve(parse_ppo(["--config", str(file), *then]).config, {}, Machine())
+    return resolve(parse_ppo(["--config", str(file), *then]).config, {}, Machine(), root=tmp_path)
 
 
 @pytest.mark.parametrize(
