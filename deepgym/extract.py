@@ -7,10 +7,10 @@ and up to two million characters long (up to two seconds: call it off the event 
 - a backtick fence with at most a language behind it also opens at the end of a line of other text, as in
   `Answer: ```python` and `<answer>```python`, if that line holds no earlier backtick and something follows it;
 - a closing fence may have a tag or a special token right behind it: "```</answer>", "```[EOS]";
-- a line may close a block in a way that CommonMark does not know: backticks with more than one word or with a sign
-  behind them ("```}", "``` This works."), backticks behind the last code, `</think>`. As code can hold such lines too,
-  in a string, they count only when the text would otherwise end inside a block, or, but for backticks behind code,
-  when a fence with a language comes next;
+- a doubtful end is a line that models close a block with and CommonMark does not: backticks with words or a sign
+  behind them ("``` This works.", "```}"), backticks behind the last code, `</think>`. Code holds such lines too, so
+  one counts only where nothing but plain prose follows, up to the text's end or to a fence that names a language;
+  up to a bare fence, only where CommonMark's reading would end inside a block;
 - a last block that is never closed and empty is a stray fence: the block before it counts;
 - HTML blocks do not hide a fence, because models like to put one right behind a line such as `<answer>`;
 - a fence indented inside a list item stays open until its closing fence, also when the code between them is not
@@ -31,6 +31,13 @@ _BEHIND_CLOSING = re.compile(r"[ \t]*</?[A-Za-z|｜]|\[/?[A-Z]")
 _LANGUAGE = re.compile(r"[ \t]*(?:[A-Za-z0-9_][^\s`]*(?<![.,;:!?)])|\{.+\})[ \t]*\Z")
 _WORDS_BEHIND = re.compile(r"(?:[^`]|`[^`]+`)+\Z")
 _BEHIND_CODE = re.compile(r"([^`]*[^`\s])[ \t]*(`{3,})(?:[ \t]*</?[A-Za-z|｜].*)?[ \t]*\Z")
+_COMMENT = re.compile(r"#|//|--|/\*")
+# A line of prose: it begins with a capitalised word (but no `Name = 1`, `Name(`), a mark of Markdown's or a tag, or
+# consists of words up to a full stop.
+_PROSE = re.compile(
+    r"[A-Z][a-z'’-]*[,.:;!?]*(?:\Z|\s+(?![\s=+*/%<>|&-]))|[^\x00-\x7f]|\*\*|##|[-*] |\d+[.)] |</?(?:think|answer)>"
+    r"|[a-z][\w ,;'’-]*[.!?]\s*\Z"
+)
 _LIST_MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?=[ \t]|\Z)")
 _BUNDLE_HEADER = re.compile(r"=== (\S+) ===[ \t]*\Z")
 _BUNDLE_PATH = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.-]{1,100}(?:/[A-Za-z0-9_.-]{1,100}){0,7}\Z")
@@ -100,56 +107,53 @@ class _Fence:
     indent: int  # columns of white space that its lines lose
     item_column: int  # content column of the list item that it stands in
     late: bool = False  # it stands behind other text
-    named: bool = False  # it names a language
+    named: bool = False  # a late one that names a language
     lines: list[str] = field(default_factory=list)
-    inner: int = 0  # fences with a language among the lines that no doubtful end has matched
-    thinks: bool = False  # the lines hold a <think> of their own
-    doubted: bool = False  # a doubtful end was seen
-    over: bool = False  # ... of a kind that a fence with a language behind it confirms
+    shows: bool = False  # the lines hold a <think> or a fence with a language, so their ends may be part of the code
+    doubt: tuple[int, list[str]] | None = None  # a doubtful end: lines before it, and the code before its backticks
 
-    def add(self, line: str) -> None:
-        self.lines.append(_remove_indent(line, self.indent) if self.indent else line)
+    def add(self, line: str, indent: int, body: str) -> None:
+        """Add a line (its indent and the rest, too), and note a doubtful end that only prose has followed so far."""
+        line = _remove_indent(line, self.indent) if self.indent else line
+        margin = indent <= self.indent
+        prose = not body or (margin and _PROSE.match(body) is not None)
+        if self.doubt is not None and not prose:
+            self.doubt = None
+        if "`" in body or "think>" in body:
+            self.shows = self.shows or "<think>" in body or self.names_language(body)
+            if self.doubt is None and not self.shows:
+                end = self._code_before_end(line, body, margin, prose)
+                self.doubt = None if end is None else (len(self.lines), end)
+        self.lines.append(line)
 
-    def doubtful_end(self, line: str, body: str, near: bool) -> list[str] | None:
-        """What the block's last lines would be if it ended here: the code before the backticks, or none.
+    def names_language(self, body: str) -> bool:
+        """True for a fence that would close this one if it had no language behind it."""
+        behind = body.lstrip(self.marker[0])
+        return len(body) - len(behind) >= len(self.marker) and _LANGUAGE.match(behind) is not None
 
-        None if this line cannot be the end. near: the line's indent is one of a fence.
-        """
-        if body.rstrip() == "</think>":
-            if self.thinks:
-                return None
-            self.over = True
+    def _code_before_end(self, line: str, body: str, margin: bool, prose: bool) -> list[str] | None:
+        """The code before the backticks (none, or one line) if this line is a doubtful end; None if it is not."""
+        if margin and body.rstrip() == "</think>":
             return []
-        self.thinks = self.thinks or "<think>" in body
         if self.marker[0] != "`":
             return None
         behind = body.lstrip("`")
-        code: list[str] = []
-        if len(body) - len(behind) >= len(self.marker) and near:
-            if _LANGUAGE.match(behind):
-                self.inner += 1
-                return None
-            if not _WORDS_BEHIND.match(behind):
-                return None
-        else:
-            match = _BEHIND_CODE.match(line)
-            if match is None or len(match.group(2)) < len(self.marker):
-                return None
-            code = [match.group(1)]
-        if self.inner:  # it closes a fence that is part of the code
-            self.inner -= 1
+        if behind != body:
+            ends = margin and len(body) - len(behind) >= len(self.marker) and _WORDS_BEHIND.match(behind)
+            return [] if ends else None
+        match = None if prose else _BEHIND_CODE.match(line)
+        if match is None or len(match.group(2)) < len(self.marker):
             return None
-        self.over = self.over or not code
-        return [_remove_indent(part, self.indent) for part in code]
+        code = match.group(1)
+        # In a comment or a string that is still open, the backticks are part of the code.
+        return None if _COMMENT.search(code) or code.count('"') % 2 or code.count("'") % 2 else [code]
 
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where reading can start: the line's number, the last block before it, and the open list items' columns."""
-
-    line: int = 0
-    block: list[str] | None = None
-    lists: tuple[int, ...] = ()
+    def content(self) -> list[str]:
+        """The lines up to the doubtful end, if there is one, else all."""
+        if self.doubt is None:
+            return self.lines
+        count, code = self.doubt
+        return self.lines[:count] + code
 
 
 def _last_fenced_block(text: str) -> str | None:
@@ -157,55 +161,50 @@ def _last_fenced_block(text: str) -> str | None:
     if "```" not in text and "~~~" not in text:
         return None
     lines = _LINE_END.split(text)
-    block, doubt = _read_blocks(lines, _Place(), trusting=False)
-    if doubt is not None:
-        other, _ = _read_blocks(lines, doubt, trusting=True)
-        if other is not None and any(map(str.strip, other)):
-            block = other
+    block, ended = _read_blocks(lines, bare_opens=False)
+    if not ended:
+        other, ended = _read_blocks(lines, bare_opens=True)
+        if ended and other is not None and any(line.strip() and not _PROSE.match(line) for line in other):
+            block = other  # had it been prose, it would stand between two blocks
     return None if block is None else "".join(line + "\n" for line in block)
 
 
-def _read_blocks(lines: list[str], start: _Place, trusting: bool) -> tuple[list[str] | None, _Place | None]:
-    """(lines of the last block, the place behind the last doubtful end if the text ends inside a block).
+def _read_blocks(lines: list[str], bare_opens: bool) -> tuple[list[str] | None, bool]:
+    """(lines of the last block, whether it has an end, doubtful or not).
 
-    trusting: take doubtful ends for ends.
+    bare_opens: a bare fence that comes behind a doubtful end opens the next block.
     """
-    block, lists = start.block, list(start.lists)
+    block: list[str] | None = None
+    lists: list[int] = []
     fence: _Fence | None = None
-    doubt: _Place | None = None
-    for number in range(start.line, len(lines)):
-        line = lines[number]
+    for line in lines:
         indent, body = _split_indent(line)
         if fence is None:
             fence = _opening(indent, body, lists) if body else None
-            if fence is not None and fence.named:
-                doubt = None  # it opens where one should: nothing before it was read wrongly
-            continue
-        if "`" not in body and "~" not in body and "think>" not in body:
-            fence.add(line)
             continue
         near = indent - fence.item_column <= 3
-        named = _NAMED_FENCE.match(body)
-        if named is not None and (fence.late or (fence.over and near and _LANGUAGE.match(body.lstrip("`")))):
-            # The backticks were those of "wrap it in ```", or the doubtful end was one: this line opens a block.
-            if doubt is not None and not fence.late:
-                block = doubt.block
-            fence, doubt = _Fence(named.group(1), indent, fence.item_column, named=True), None
-        elif near and body[:3] == fence.marker[:3] and _closes(body, fence.marker):
+        if fence.late and (named := _NAMED_FENCE.match(body)) is not None:
+            # The backticks were those of "wrap it in ```": this line opens a block.
+            fence = _Fence(named.group(1), indent, fence.item_column)
+        elif not near or body[:3] != fence.marker[:3]:
+            fence.add(line, indent, body)
+        elif fence.doubt is not None and (fence.names_language(body) or (bare_opens and body.rstrip() == fence.marker)):
+            # The doubtful end was one: this line opens a block.
+            run = body[: len(body) - len(body.lstrip(fence.marker[0]))]
+            block, fence = fence.content(), _Fence(run, indent, fence.item_column)
+        elif _closes(body, fence.marker):
             block, fence = fence.lines, None
-        elif (end := fence.doubtful_end(line, body, near)) is not None and trusting:
-            block, fence = fence.lines + end, None
         else:
-            if end is not None and not fence.doubted:
-                fence.doubted, doubt = True, _Place(number + 1, fence.lines + end, tuple(lists))
-            fence.add(line)
+            fence.add(line, indent, body)
     if fence is None:
-        return block, None
-    content = fence.lines[:-1] if fence.lines and not fence.lines[-1] else fence.lines  # no line behind the last break
+        return block, True
+    content = fence.content()
+    if fence.doubt is None and content and not content[-1]:
+        content = content[:-1]  # no line behind the last line break
     blank = not any(map(str.strip, content))
     if fence.late and (blank or (not fence.named and block is not None)):
-        return block, None  # backticks at the end of some last words open nothing
-    return (block if blank and block is not None else content), doubt
+        return block, True  # backticks at the end of some last words open nothing
+    return (block if blank and block is not None else content), fence.doubt is not None
 
 
 def _opening(indent: int, body: str, lists: list[int]) -> _Fence | None:
@@ -219,8 +218,7 @@ def _opening(indent: int, body: str, lists: list[int]) -> _Fence | None:
         return None
     match = _FENCE.match(body)
     if match is not None:
-        marker, info = (match.group(1), match.group(2)) if match.group(1) else (match.group(3), match.group(4))
-        return _Fence(marker, indent, item_column, named=_LANGUAGE.match(info) is not None)
+        return _Fence(match.group(1) or match.group(3), indent, item_column)
     late = _LATE_FENCE.match(body) if "```" in body else None
     if late is None:
         return None

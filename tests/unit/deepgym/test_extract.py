@@ -100,6 +100,8 @@ def test_the_last_fenced_block_else_the_whole_response(response, code):
         "```python\ndef f(\n``` This is wrong.\n\n```\nCODE\n```\nDone.",
         "```python\ndef f(\n``` This is wrong.\n\n```python\nCODE\n``` This is right.",
         "```python\nx```\nBetter:\n```python\nCODE```",
+        "```python\nx```\nwait, no.\n```python\nCODE```\nThis works.",
+        "```python\nx\n```.\nNow final:\n\n```\nCODE\n```",
     ],
 )
 def test_fences_as_models_write_them(response):
@@ -123,6 +125,49 @@ def test_fences_as_models_write_them(response):
 def test_a_proper_closing_fence_wins_over_a_doubtful_one(code, behind):
     """CommonMark closes these blocks at their last line, whatever their strings hold."""
     assert extract_code(f"Here:\n```python\n{code}```{behind}") == code
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "```python\ns = s[3:]  # opening ```\nold()\n```\n",
+        "```python\nT = '''\n``` some text\n'''\n```\n",
+        "```python\ns = x```\nold()\n```\n",
+        "~~~python\nx\n</think>\n~~~\n",
+        "```python\nx\n</think>\n```\n",
+        "```python\nx\n``` Some text.\n```\n",
+    ],
+)
+@pytest.mark.parametrize("end", ["", "```", "```\nDone.\n"])
+def test_a_doubtful_line_in_a_closed_draft_leaves_the_final_block_alone(draft, end):
+    """CommonMark closes the draft at its last line, so the fence behind "Final version:" opens the last block."""
+    assert extract_code(f"Draft:\n{draft}Final version:\n```\nnew()\n{end}") == "new()\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(s):\n    # Remove trailing ```\n    return s.rstrip('`')\n",
+        "def f(s):\n    s = s[3:]  # drop the leading ```\n    return s\n",
+        "s = s[3:]  # drop the leading ```\n",
+        "int x = 1; // drop the leading ```\n",
+        'x = "wrap it in ```\n',
+        'text = """\nuse ```\n"""\nx = 1\n',
+        "s = x ```\nFoo(1)\n",
+        "s = x ```\nFoo  = 1\n",
+        "cat <<'EOF' > a.md\n``` hello world ```\nEOF\ncat a.md\n",
+        "cat <<'EOF' > a.md\n``` hello world\nEOF\ncat a.md\n",
+        'def f(t):\n    s = """\n    ``` note this\n    """\n    return s\n',
+        's = """\n```.\n"""\nx = 1\n',
+        's = """\n</think>\n"""\nx = 1\n',
+        's = """\n```python\n{code}\n```"""\n',
+        "-a\n+b ```\n c\n",
+    ],
+)
+@pytest.mark.parametrize("before", ["", "Draft:\n```python\nold()\n```\nFinal:\n"])
+def test_code_that_is_never_closed_is_not_cut_at_a_doubtful_line(code, before):
+    """Code follows the line, or it is a comment, or a string is open before its backticks: all of it is the answer."""
+    assert extract_code(f"{before}```python\n{code}") == code
 
 
 @pytest.mark.parametrize(
