@@ -206,14 +206,16 @@ def test_a_judge_that_raises_anything_costs_its_own_answer(dg, env, raised):
 
 def test_a_judge_that_hangs_costs_its_own_answer(env, monkeypatch):
     """One place, and judges that hang for good: the answer after them is judged all the same."""
-    monkeypatch.setattr(verifier_threads, "JUDGE_SECONDS", 0.3)
+    monkeypatch.setattr(verifier_threads, "HANG_SECONDS", 0.3)
     monkeypatch.setattr(verifier_threads, "PLACE_SECONDS", 0.1)
     leave = threading.Event()
     hanging = replace(env, verifier=replace(env.verifier, judge=lambda case, outcome: leave.wait(60)))
     with DeepGym(sandbox=ScriptedSandbox(), max_parallel=1) as gym:
         batch = gym.run_batch(hanging, ["x"] * 3)
         assert [result.error_type for result in batch] == ["verifier_error"] * 3
-        assert batch[0].error_message == "VerifierError: plus: verifier.judge took more than 0.3 s"
+        assert batch[0].error_message == (
+            "VerifierError: plus: verifier.judge hangs: it used hardly any CPU time in 0.3 s"
+        )
         assert gym.run(env, "x").score == 1.0
     leave.set()
 
