@@ -86,8 +86,14 @@ def grade(env: Environment, cases: Sequence[Case], run: JobResult) -> RunResult:
     with too few outcomes."""
     if len(run.outcomes) != len(cases):
         raise SandboxError(f"{env.name}: the sandbox gave {len(run.outcomes)} outcomes for {len(cases)} steps")
-    judged = tuple(_judge(env, case, outcome) for case, outcome in zip(cases, run.outcomes, strict=True))
-    fatal = next((outcome for outcome in run.outcomes if outcome.status in FATAL_STATUSES), None)
+    judged: list[CaseOutcome] = []
+    fatal: StepOutcome | None = None
+    for number, case in enumerate(cases):
+        outcome = run.outcomes[number]
+        judged.append(_judge(env, case, outcome))
+        if fatal is None and outcome.status in FATAL_STATUSES:
+            fatal = outcome
+        del outcome  # before the next one's value is parsed: of one answer, one value at a time is in memory
     error_type, message = None, ""
     if fatal is not None:
         error_type, message = _ERROR_TYPES[fatal.status], fatal.error or fatal.status
@@ -97,7 +103,7 @@ def grade(env: Environment, cases: Sequence[Case], run: JobResult) -> RunResult:
         score=0.0 if error_type is not None else _weighted(env, judged),
         passed=all(case.passed for case in judged),
         has_verdict=True,
-        cases=judged,
+        cases=tuple(judged),
         error_type=error_type,
         error_message=_short(message),
         wall_ms=run.wall_ms,

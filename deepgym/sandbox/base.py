@@ -10,7 +10,7 @@ What every backend gives a step: an empty, writable working directory with `Job.
 locale whatever the host's, real pipes on descriptors 0, 1 and 2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -145,7 +145,7 @@ class StepOutcome:
 class JobResult:
     """One outcome per step of the job, and what the whole process tree used, measured from outside."""
 
-    outcomes: tuple[StepOutcome, ...]
+    outcomes: Sequence[StepOutcome]  # a returned value may be parsed anew each time that its outcome is looked at
     cpu_ms: float = 0.0
     wall_ms: float = 0.0
     peak_memory_bytes: int = 0

@@ -1,15 +1,13 @@
 """The host's side of the runner's protocol: a Job becomes frames, frames become a JobResult.
 
-Nothing that an answer writes can make this raise, run code, or grow beyond the job's limits: a value is JSON text,
-parsed here with the depth and digit limits of Python's parser, and only while what the job's values take as Python
-objects stays below MAX_VALUES_BYTES.
+Nothing that an answer writes can make this raise, run code, or grow beyond the job's limits: a value stays JSON text
+until its outcome is looked at, and is then parsed with the depth and digit limits of Python's parser.
 """
 
-import gc
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, overload
 
 from deepgym.exceptions import SandboxError, SandboxStarvedError
 from deepgym.sandbox.base import FATAL_STATUSES, Call, Job, JobResult, Limits, Step, StepOutcome
@@ -17,10 +15,6 @@ from deepgym.sandbox.runner.defences import Defences
 from deepgym.sandbox.runner.wire import Frame, FrameBuffer, pack
 
 _FRAME_SLACK = 1 << 20  # headers, paths
-MAX_VALUES_BYTES = 64 << 20  # of all that one answer's calls return, as Python objects
-# The most memory that one character of JSON stands for: the container or number it opens or separates, half a string.
-_OBJECT_BYTES: Mapping[bytes, int] = {b"{": 200, b"[": 100, b",": 48, b'"': 36}
-_WIDEST_CHARACTER = 4  # bytes in memory for each byte of text, where a string holds more than ASCII
 ALL_DEFENCES = Defences()
 ENVIRONMENT: Mapping[str, str] = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -77,6 +71,45 @@ def _encode_step(step: Step) -> bytes:
     return pack({"kind": "exec", "argv": list(step.argv), "collect": list(step.collect), "cwd": step.cwd}, [step.stdin])
 
 
+class Outcomes(Sequence[StepOutcome]):
+    """The outcomes of one job, with each returned value parsed anew whenever its outcome is looked at.
+
+    As Python objects, JSON takes up to some forty times the memory of its text. So nothing parsed is kept here: who
+    looks at one outcome after the other has one value at a time, in the thread that looks.
+
+    Args:
+        outcomes: all of them, without values.
+        texts: the JSON text of what a call returned, by the number of its step.
+    """
+
+    def __init__(self, outcomes: Sequence[StepOutcome], texts: Mapping[int, bytes]) -> None:
+        self._outcomes, self._texts = outcomes, texts
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    @overload
+    def __getitem__(self, index: int) -> StepOutcome: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[StepOutcome, ...]: ...
+    def __getitem__(self, index: int | slice) -> StepOutcome | tuple[StepOutcome, ...]:
+        if isinstance(index, slice):
+            return tuple(self[number] for number in range(len(self))[index])
+        number = range(len(self))[index]  # also of an index from the end
+        outcome, text = self._outcomes[number], self._texts.get(number)
+        return outcome if text is None else _with_value(outcome, text)
+
+    def __iter__(self) -> Iterator[StepOutcome]:
+        for number in range(len(self)):
+            yield self[number]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Outcomes | tuple | list) and tuple(self) == tuple(other)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
 class ResultReader:
     """Collects the frames of one job's outcomes.
 
@@ -92,7 +125,7 @@ class ResultReader:
         self._outcomes: list[StepOutcome] = []
         self._summary: dict[str, Any] | None = None
         self._starved = False
-        self._values_bytes = 0
+        self._texts: dict[int, bytes] = {}  # of returned values, by their outcome's number
         self.started = False
 
     @property
@@ -134,7 +167,13 @@ class ResultReader:
         outcomes = (*self._outcomes, *(StepOutcome("not_run") for _ in range(total)))[:total]
         summary = self._summary or {"cpu_ms": 0.0, "wall_ms": 0.0, "peak_memory_bytes": 0, "notes": []}
         notes = (*extra_notes, *summary["notes"])
-        return JobResult(outcomes, summary["cpu_ms"], summary["wall_ms"], summary["peak_memory_bytes"], notes)
+        return JobResult(
+            Outcomes(outcomes, self._texts),
+            summary["cpu_ms"],
+            summary["wall_ms"],
+            summary["peak_memory_bytes"],
+            notes,
+        )
 
     def _take(self, frame: Frame) -> None:
         header, blobs = frame
@@ -147,31 +186,32 @@ class ResultReader:
         elif "starved" in header or header["status"] == "starved":
             self._starved = True
         elif isinstance(self._job.steps[header["step"]], Call):
-            self._values_bytes += _size_as_objects(blobs[0])
-            fits = self._values_bytes <= MAX_VALUES_BYTES
-            self._outcomes.append(_call_outcome(header, blobs, self._job.limits, fits))
+            if header["status"] == "ok":
+                self._texts[len(self._outcomes)] = blobs[0]
+            self._outcomes.append(_call_outcome(header, blobs, self._job.limits))
         else:
             self._outcomes.append(_exec_outcome(header, blobs, self._job.limits))
 
 
-def _call_outcome(header: dict[str, Any], blobs: list[bytes], limits: Limits, fits: bool) -> StepOutcome:
-    status, error, value = header["status"], header["error"], None
-    if status == "ok" and not fits:
-        status, error = "error", f"all returned values together are more than {MAX_VALUES_BYTES >> 20} MiB in memory"
-    elif status == "ok":
-        try:
-            value = parse_value(blobs[0])
-        except (ValueError, RecursionError) as failure:
-            status, error = "error", f"the returned value is not JSON data: {str(failure)[:200]}"
+def _call_outcome(header: dict[str, Any], blobs: list[bytes], limits: Limits) -> StepOutcome:
+    """Without the value."""
     return StepOutcome(
-        status,
-        value=value,
+        header["status"],
         stdout=blobs[1],
         stderr=blobs[2],
-        error=_one_line(error) or _explain(status, limits),
+        error=_one_line(header["error"]) or _explain(header["status"], limits),
         cpu_ms=header["cpu_ms"],
         wall_ms=header["wall_ms"],
     )
+
+
+def _with_value(outcome: StepOutcome, text: bytes) -> StepOutcome:
+    """The outcome of a call that returned this JSON text; what is none is the answer's error."""
+    try:
+        return replace(outcome, value=parse_value(text))
+    except (ValueError, RecursionError) as failure:
+        error = f"the returned value is not JSON data: {str(failure)[:200]}"
+        return replace(outcome, status="error", error=_one_line(error))
 
 
 def _exec_outcome(header: dict[str, Any], blobs: list[bytes], limits: Limits) -> StepOutcome:
@@ -187,12 +227,6 @@ def _exec_outcome(header: dict[str, Any], blobs: list[bytes], limits: Limits) ->
     )
 
 
-def _size_as_objects(text: bytes) -> int:
-    """Bytes that the parsed value takes at most; numbers and ASCII text cost little, many small dicts much."""
-    width = 1 if text.isascii() and b"\\u" not in text else _WIDEST_CHARACTER
-    return width * len(text) + sum(size * text.count(mark) for mark, size in _OBJECT_BYTES.items())
-
-
 def parse_value(text: bytes) -> Any:
     """JSON text of an answer as data: NaN and infinities pass, half of a surrogate pair does not.
 
@@ -200,13 +234,7 @@ def parse_value(text: bytes) -> Any:
         ValueError: not JSON, an integer of more than 4300 digits, or text that UTF-8 cannot hold.
         RecursionError: nested too deeply.
     """
-    collecting = gc.isenabled()
-    gc.disable()  # data has no cycles, and looking for them makes a large value take ten times as long
-    try:
-        value = json.loads(text.decode())
-    finally:
-        if collecting:
-            gc.enable()
+    value = json.loads(text.decode())
     if b"\\ud" in text or b"\\uD" in text:
         json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
     return value

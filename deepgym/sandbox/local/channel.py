@@ -22,7 +22,6 @@ async def exchange(channel: socket.socket, frames: bytes, reader: ResultReader) 
             if not data:
                 return
             reader.feed(data)
-            await asyncio.sleep(0)  # a receive that need not wait lets nobody else run, and values take time to parse
     except ConnectionError:
         return  # it ended with some of the job unread
     finally:

@@ -1,9 +1,13 @@
+import json
 import math
+import tracemalloc
 
 import pytest
 
+from deepgym import grading
 from deepgym.exceptions import SandboxError, SandboxStarvedError
-from deepgym.sandbox.base import Call, Exec, Job, Limits
+from deepgym.models import Case, Environment, Verifier
+from deepgym.sandbox.base import Call, Exec, Job, JobResult, Limits, StepOutcome
 from deepgym.sandbox.protocol import ResultReader, encode_job, parse_value
 from deepgym.sandbox.runner.setup import Setup
 from deepgym.sandbox.runner.wire import FrameBuffer, pack
@@ -88,19 +92,49 @@ def answer_of(count: int, value: bytes) -> list[str]:
     return [outcome.error for outcome in read(pack({"ready": True}), *frames, pack(SUMMARY), job=job).result().outcomes]
 
 
-def test_an_answer_returns_no_more_than_64_mib_of_objects():
-    # Each element counts 2 x 200 (dicts) + 2 x 36 (quotes) + 48 (comma) + 8 (text) = 528 bytes; 64 MiB are 127,100.
-    many = b"[" + b'{"":{}},' * 120_000 + b"1]"
-    assert answer_of(1, many) == [""]
-    assert answer_of(2, many) == ["", "all returned values together are more than 64 MiB in memory"]
-    assert answer_of(1, b"[" + b'{"":{}},' * 128_000 + b"1]") != [""]
+def environment_judged_by(judge) -> Environment:
+    return Environment("e", "E", "", "function", "python", "f", Verifier(lambda rng: (), judge), "easy", "test")
 
 
 def test_large_honest_values_pass():
-    # Ten lists of 100,000 numbers: 100,000 x (48 + 7 bytes of text) = 5.2 MiB each.
     assert answer_of(10, b"[" + b"123456," * 99_999 + b"123456]") == [""] * 10
-    # Half a mebibyte of text: an escape makes each character count 4 bytes, 2 MiB each.
     assert answer_of(20, b'"\\u4e00' + b"x" * 500_000 + b'"') == [""] * 20
+    # A grid of 400 x 400 characters, and 20,000 records: 0.8 and 0.9 MB of text each.
+    assert answer_of(4, json.dumps([["."] * 400 for _ in range(400)]).encode()) == [""] * 4
+    records = [{"id": number, "name": f"n{number}", "ok": True} for number in range(20_000)]
+    assert answer_of(5, json.dumps(records).encode()) == [""] * 5
+
+
+def test_a_value_is_parsed_when_its_outcome_is_looked_at_and_kept_by_nobody():
+    """Twenty values of 130,000 x 2 dicts: one dict takes at least 64 bytes, so one value at least 16 MB and all 330."""
+    many = b"[" + b'{"":{}},' * 130_000 + b"1]"
+    job = Job({"s.py": b"..."}, tuple(Call("f") for _ in range(20)), module="s.py")
+    frames = [call_frame(number, value=many) for number in range(20)]
+    tracemalloc.start()
+    try:
+        outcomes = read(pack({"ready": True}), *frames, pack(SUMMARY), job=job).result().outcomes
+        text, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        env = environment_judged_by(lambda case, outcome: len(outcome.value) == 130_001)
+        assert grading.grade(env, [Case(str(n), group="main") for n in range(20)], JobResult(outcomes)).passed
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert text < 50 << 20
+    assert 16_000_000 < most - text < 64 << 20
+    assert kept - text < 1 << 20
+
+
+def test_outcomes_are_a_sequence_like_any_other():
+    outcomes = read(pack({"ready": True}), call_frame(0, value=b"[1]"), pack(SUMMARY)).result().outcomes
+    one, rest = StepOutcome("ok", [1], b"out", b"err", cpu_ms=1.0, wall_ms=2.0), StepOutcome("not_run")
+    assert outcomes == (one, rest)
+    assert (outcomes[0], outcomes[-1], outcomes[-2], outcomes[:1]) == (one, rest, one, (one,))
+    assert (list(outcomes), len(outcomes), one in outcomes, outcomes.index(rest)) == ([one, rest], 2, True, 1)
+    assert repr(outcomes) == repr((one, rest))
+    assert outcomes != (one,)
+    with pytest.raises(IndexError):
+        outcomes[2]
 
 
 def test_values_keep_their_kind():
