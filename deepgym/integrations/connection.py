@@ -12,6 +12,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CLIENT_LEFT = 499  # the status of an answer that nobody reads; servers' logs know the number
+_REPEATS = 8  # messages after the body that are read in search of the one that says so
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
@@ -30,13 +31,14 @@ async def _client_leaves(request: Request) -> None:
     """Returns when the client has left, and only then.
 
     A server says nothing after the body but that the client left. Middleware that hands the body on under a `receive`
-    of its own may repeat it for ever without a pause, or raise: then nobody can tell, and the client counts as there.
+    of its own may add some empty parts before it passes that on; or repeat the body for ever without a pause, or raise:
+    then nobody can tell, and the client counts as there.
     """
     try:
-        message = await request.receive()
+        for _ in range(1 + _REPEATS):
+            if (await request.receive())["type"] == "http.disconnect":
+                return
+            await asyncio.sleep(0)  # a receive without a pause lets nobody else run
     except Exception:  # whatever another's `receive` raises, it does not say that the client left
         logger.debug("no word from the client", exc_info=True)
-    else:
-        if message["type"] == "http.disconnect":
-            return
     await asyncio.Event().wait()

@@ -253,6 +253,23 @@ def test_the_runs_of_a_client_that_left_are_killed():
     assert gym.killed == ["a"]
 
 
+@pytest.mark.parametrize(("empty_parts", "killed", "took"), [(8, ["a"], 5.0), (9, [], 100.0)])
+def test_empty_parts_after_the_body_do_not_hide_a_client_that_left(empty_parts, killed, took):
+    """The client leaves after 5 s. Behind more than 8 parts nobody looks for that, and the run of 100 s goes on."""
+    gym = FakeGym({"a": [Run(verdict(1.0), seconds=100.0)]})
+    messages = [{"type": "http.request", "body": b'{"outputs": ["a"], "prompts": [""]}'}]
+    messages += [{"type": "http.request", "body": b"", "more_body": False}] * empty_parts
+
+    async def receive():
+        if messages:
+            return messages.pop(0)
+        await asyncio.sleep(5.0)
+        return {"type": "http.disconnect"}
+
+    _, ended = call_app(app_with(gym), receive)
+    assert (gym.killed, ended) == (killed, took)
+
+
 class Replaying:
     """Pure ASGI middleware that reads the body, to log it, and hands it on as often as it is asked for."""
 
