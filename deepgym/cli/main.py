@@ -46,8 +46,6 @@ def read(app: Any, argv: Sequence[str] | None) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. What the user can mend is one line on stderr."""
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="strict")  # as a file's text is read, whatever the locale
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a verdict is no reason to stop in an ASCII locale
     try:

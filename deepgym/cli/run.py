@@ -1,5 +1,6 @@
 """deepgym run"""
 
+import io
 import json
 import sys
 from dataclasses import asdict
@@ -49,7 +50,10 @@ def run(
 def _read(name: str) -> str:
     try:
         if name == "-":
-            return sys.stdin.read()
+            if not isinstance(sys.stdin, io.TextIOWrapper):
+                return sys.stdin.read()
+            # As a file's text is read, whatever the locale.
+            return io.TextIOWrapper(io.BytesIO(sys.stdin.buffer.read()), encoding="utf-8").read()
         with open(name, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from deepgym.cli import run as cli_run
 from deepgym.cli import serve
 from deepgym.cli.main import main
 from deepgym.exceptions import SandboxError, SandboxUnavailableError
@@ -147,6 +148,22 @@ def test_an_answer_that_is_not_utf_8_is_refused(add, tmp_path, source):
     done = run_process("run", str(add), name, stdin=b"\xff")
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
     assert b"cannot be read: 'utf-8' codec can't decode byte 0xff" in done.stderr
+
+
+def test_a_line_of_stdin_may_have_been_read_before():
+    script = "import sys; sys.stdin.readline(); from deepgym.cli.main import main; sys.exit(main(['list']))"
+    done = subprocess.run([sys.executable, "-c", script], input=b"a\nb\n", capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_an_answer_on_stdin_is_read_as_a_file_is(monkeypatch, made, add):
+    seen = []
+    made["behave"] = lambda step: seen.append(step) or StepOutcome("ok", value=3)
+    monkeypatch.setattr(cli_run, "extract_code", lambda text: seen.append(text) or text)
+    stdin = io.TextIOWrapper(io.BytesIO(b"x = '\xc3\xa9'\r\ny"), encoding="ascii")
+    monkeypatch.setattr("sys.stdin", stdin)
+    main(["run", str(add), "-"])
+    assert seen[0] == "x = '\u00e9'\ny"
 
 
 def test_a_terminal_without_unicode_gets_escapes_and_whole_rows(add):
