@@ -100,7 +100,8 @@ class EnvironmentFolder:
         return self._read(found[0].name)
 
     def wrong(self) -> dict[str, str]:
-        """Answers that must not pass, by file name without suffix, or with it where two share the rest.
+        """Answers that must not pass, by file name without suffix, or with it where two share the rest: for all
+        where one's name is another's rest.
 
         Every file counts but hidden ones and `__pycache__`. Raises EnvironmentDefinitionError for what is no text
         file, a folder for example: it would go unchecked.
@@ -108,8 +109,10 @@ class EnvironmentFolder:
         paths = sorted((self.path / "wrong").glob("*"))
         paths = [path for path in paths if not path.name.startswith(".") and path.name != "__pycache__"]
         stems = Counter(path.stem for path in paths)
-        names = {path.stem if stems[path.stem] == 1 else path.name: path.name for path in paths}
-        return {label: self._read(f"wrong/{name}") for label, name in names.items()}
+        labels = [path.stem if stems[path.stem] == 1 else path.name for path in paths]
+        if len(set(labels)) < len(labels):  # of x.py, x.sh and x.py.txt
+            labels = [path.name for path in paths]
+        return {label: self._read(f"wrong/{path.name}") for label, path in zip(labels, paths, strict=True)}
 
     def _manifest(self) -> Manifest:
         try:

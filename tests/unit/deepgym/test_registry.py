@@ -142,6 +142,14 @@ def test_every_file_in_wrong_counts(folder):
         EnvironmentFolder(folder).wrong()
 
 
+def test_no_file_in_wrong_hides_another(folder):
+    """x.py and x.sh keep their suffix, so "x.py" would be x.py.txt without its own: then all keep theirs."""
+    names = ["off_by_one.py", "x.py", "x.py.txt", "x.sh"]
+    for name in names:
+        (folder / "wrong" / name).write_text(name)
+    assert EnvironmentFolder(folder).wrong() == {name: name for name in names}
+
+
 def test_a_verifier_may_define_classes_that_look_their_module_up(folder):
     path, text = folder / "verifier.py", (folder / "verifier.py").read_text()
     head = "from __future__ import annotations\nimport pickle\nfrom dataclasses import dataclass\n"
