@@ -96,9 +96,10 @@ def _plain(value: Any) -> Any:
     if kind is list or kind is tuple:  # nearly always
         return [_plain(item) for item in value]
     if issubclass(kind, dict):
+        ordered = issubclass(kind, collections.OrderedDict)  # whose order is not the one of its dict
         return {
             key if type(key) in _EXACT else _scalar(key, "a dict with a key"): _plain(item)
-            for key, item in dict.items(value)
+            for key, item in (collections.OrderedDict if ordered else dict).items(value)
         }
     for sequence in (list, tuple, collections.deque):
         if issubclass(kind, sequence):

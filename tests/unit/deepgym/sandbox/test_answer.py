@@ -27,6 +27,13 @@ class Stack(list):
     pass
 
 
+def reordered() -> OrderedDict:
+    """Its dict keeps the order of insertion: a, b."""
+    value = OrderedDict(a=1, b=2)
+    value.move_to_end("a")
+    return value
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -39,6 +46,7 @@ class Stack(list):
         (Counter("aab"), '{"a": 2, "b": 1}'),
         (defaultdict(list, {Level.HIGH: [Name.FIRST]}), '{"3": ["one"]}'),
         (OrderedDict({Name.FIRST: 1}), '{"one": 1}'),
+        (reordered(), '{"b": 2, "a": 1}'),
     ],
 )
 def test_subclasses_of_json_types_count_as_what_they_extend(value, text):
