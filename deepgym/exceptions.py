@@ -98,6 +98,7 @@ _NETWORK_ERRNOS = frozenset(
 _HTTPX_ERRORS = frozenset({"TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"})
 _FOREIGN_ERRORS: Mapping[str, frozenset[str]] = {
     "aiohttp": frozenset({"ClientConnectionError", "ClientPayloadError"}),
+    "anyio": frozenset({"BrokenResourceError", "ClosedResourceError", "EndOfStream"}),
     "botocore": frozenset({"ConnectionError", "HTTPClientError"}),
     "docker": frozenset({"DockerException"}),
     "grpc": frozenset({"RpcError"}),
