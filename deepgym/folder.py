@@ -6,6 +6,7 @@ verifier.py      cases(rng), judge(case, outcome), examples(): trusted code
 files/           what the answer finds in its working directory (optional)
 reference.*      an answer that scores 1.0
 wrong/*          answers that do not pass; `constant*`, `empty*` and `stub*` earn at most 0.1, the others below 0.5
+wrong/edits.toml more of them, each the reference with one place changed (optional)
 """
 
 import hashlib
@@ -16,9 +17,9 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 
 from deepgym.cases import faults_of
 from deepgym.exceptions import VERIFIER_FAULTS, EnvironmentDefinitionError
@@ -27,6 +28,7 @@ from deepgym.sandbox.base import Limits, check_relative_path
 from deepgym.tasktext import render_task
 
 MANIFEST = "env.toml"
+EDITS = "wrong/edits.toml"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 
 
@@ -45,6 +47,33 @@ class Manifest(BaseModel):
     answer: AnswerForm = "single"
     limits: dict[str, float | int] = {}
     groups: dict[str, float] = {"main": 1.0}
+
+
+class Edit(BaseModel):
+    """One entry of wrong/edits.toml: the reference with `replace` in the place of `find`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    find: str
+    replace: str
+
+    def apply(self, reference: str) -> str:
+        """The wrong answer. Raises ValueError unless `find` stands once in the reference and the edit changes it."""
+        start = reference.find(self.find)
+        if start < 0:
+            raise ValueError("find is not in the reference")
+        if reference.rfind(self.find) != start:
+            raise ValueError("find is in the reference more than once; add what stands around it")
+        if self.replace == self.find:
+            raise ValueError("replace is the same as find, so the answer would be the reference")
+        return reference[:start] + self.replace + reference[start + len(self.find) :]
+
+
+class Edits(RootModel[dict[str, Edit]]):
+    """wrong/edits.toml, checked: edits by the name of the answer."""
+
+
+Checked = TypeVar("Checked", Manifest, Edits)
 
 
 class EnvironmentFolder:
@@ -68,7 +97,7 @@ class EnvironmentFolder:
 
     def environment(self, seed: int = 0) -> Environment:
         """The record. Raises EnvironmentDefinitionError naming the file and the field that are wrong."""
-        manifest = self._manifest()
+        manifest = self._checked(MANIFEST, Manifest)
         verifier = self._verifier()
         examples = self._examples(verifier)
         try:
@@ -103,25 +132,46 @@ class EnvironmentFolder:
         """Answers that must not pass, by file name without suffix, or with it where two share the rest: for all
         where one's name is another's rest.
 
-        Every file counts but hidden ones and `__pycache__`. Raises EnvironmentDefinitionError for what is no text
-        file, a folder for example: it would go unchecked.
+        Every file counts but hidden ones and `__pycache__`; the entries of edits.toml follow, by their names. Raises
+        EnvironmentDefinitionError for what is no text file, a folder for example: it would go unchecked; and for an
+        entry that makes no answer of its own.
         """
         paths = sorted((self.path / "wrong").glob("*"))
         paths = [path for path in paths if not path.name.startswith(".") and path.name != "__pycache__"]
+        edits = self.path / EDITS
+        edited = edits in paths
+        paths = [path for path in paths if path != edits]
         stems = Counter(path.stem for path in paths)
         labels = [path.stem if stems[path.stem] == 1 else path.name for path in paths]
         if len(set(labels)) < len(labels):  # of x.py, x.sh and x.py.txt
             labels = [path.name for path in paths]
-        return {label: self._read(f"wrong/{path.name}") for label, path in zip(labels, paths, strict=True)}
+        answers = {label: self._read(f"wrong/{path.name}") for label, path in zip(labels, paths, strict=True)}
+        return answers | (self._edited(paths) if edited else {})
 
-    def _manifest(self) -> Manifest:
+    def _edited(self, files: list[Path]) -> dict[str, str]:
+        """The answers of edits.toml by name; `files` are the other answers, whose names no entry may bear."""
+        taken = {name: path.name for path in files for name in (path.stem, path.name)}
+        reference, answers = self.reference(), {}
+        for name, edit in self._checked(EDITS, Edits).root.items():
+            if name in taken:
+                raise EnvironmentDefinitionError(
+                    f"{self.path / EDITS}: {name}: wrong/{taken[name]} has this name too; rename one"
+                )
+            try:
+                answers[name] = edit.apply(reference)
+            except ValueError as exc:
+                raise EnvironmentDefinitionError(f"{self.path / EDITS}: {name}: {exc}") from exc
+        return answers
+
+    def _checked(self, name: str, model: type[Checked]) -> Checked:
+        """The TOML file `name` as `model`. Raises EnvironmentDefinitionError naming the file and the key."""
         try:
-            return Manifest.model_validate(tomllib.loads(self._read(MANIFEST)))
+            return model.model_validate(tomllib.loads(self._read(name)))
         except tomllib.TOMLDecodeError as exc:
-            raise EnvironmentDefinitionError(f"{self.path / MANIFEST}: {exc}") from exc
+            raise EnvironmentDefinitionError(f"{self.path / name}: {exc}") from exc
         except ValidationError as exc:
             problems = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors())
-            raise EnvironmentDefinitionError(f"{self.path / MANIFEST}: {problems}") from exc
+            raise EnvironmentDefinitionError(f"{self.path / name}: {problems}") from exc
 
     def _verifier(self) -> Verifier:
         path = self.path / "verifier.py"

@@ -1,5 +1,6 @@
 """Finding environments, reading folders, writing and checking new ones."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +149,43 @@ def test_no_file_in_wrong_hides_another(folder):
     for name in names:
         (folder / "wrong" / name).write_text(name)
     assert EnvironmentFolder(folder).wrong() == {name: name for name in names}
+
+
+def test_an_edit_of_the_reference_is_a_wrong_answer(folder):
+    first = '[first_number_only]\nfind = "sum(numbers)"\nreplace = "sum(numbers[:1])"\n'
+    none = "[none]\nfind = '''\n    return sum(numbers)'''\nreplace = '    return'\n"
+    (folder / "wrong" / "edits.toml").write_text(first + none)
+    wrong = EnvironmentFolder(folder).wrong()
+    # The reference is "def total(numbers):\n    return sum(numbers)\n".
+    assert wrong["first_number_only"] == "def total(numbers):\n    return sum(numbers[:1])\n"
+    assert wrong["none"] == "def total(numbers):\n    return\n"
+    assert "off_by_one" in wrong
+    assert "edits" not in wrong
+
+
+@pytest.mark.parametrize(
+    ("entry", "complaint"),
+    [
+        ('[a]\nfind = "sum"\nreplace = "max"\nwith = 1', "a.with: Extra inputs"),
+        ('[a]\nfind = "sum"', "a.replace: Field required"),
+        ('[a]\nreplace = "max"', "a.find: Field required"),
+        ('[a]\nfind = 3\nreplace = "max"', "a.find: Input should be a valid string"),
+        ('find = "sum"', "find: Input should be a valid dictionary"),
+        ('[a]\nfind = "sun"\nreplace = "max"', "a: find is not in the reference"),
+        # Once as the argument of total, once as that of sum.
+        ('[a]\nfind = "numbers"\nreplace = "x"', "a: find is in the reference more than once; add what stands around"),
+        ('[a]\nfind = ""\nreplace = "x"', "a: find is in the reference more than once"),
+        ('[a]\nfind = "sum"\nreplace = "sum"', "a: replace is the same as find, so the answer would be the reference"),
+        ('[off_by_one]\nfind = "sum"\nreplace = "max"', "off_by_one: wrong/off_by_one.py has this name too; rename"),
+        ('["off_by_one.py"]\nfind = "sum"\nreplace = "max"', "off_by_one.py: wrong/off_by_one.py has this name too"),
+        ("[a", "Expected ']'"),
+    ],
+)
+def test_an_edit_that_makes_no_answer_is_refused(folder, entry, complaint):
+    (folder / "wrong" / "edits.toml").write_text(entry)
+    with pytest.raises(EnvironmentDefinitionError, match=re.escape(f"wrong/edits.toml: {complaint}")) as info:
+        EnvironmentFolder(folder).wrong()
+    assert "\n" not in str(info.value)
 
 
 def test_a_verifier_may_define_classes_that_look_their_module_up(folder):

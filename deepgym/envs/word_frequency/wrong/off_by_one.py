@@ -1,8 +1,0 @@
-import re
-import sys
-from collections import Counter
-
-top, _, text = sys.stdin.read().partition("\n")
-counts = Counter(re.findall("[a-z]+", text.lower()))
-for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[: int(top) - 1]:  # one too few
-    print(word, count)
