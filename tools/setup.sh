@@ -96,7 +96,7 @@ main() {
     fi
     python=$(find_python)
     install_system_packages "$python"
-    say "installing into $VENV for $kind (the first time: a few minutes, about 4 GB)"
+    say "installing into $VENV for $kind (the first time: a few minutes, about 5 GB)"
     install_python_packages "$kind" "$python"
     rm -f "$VENV"/.setup-*
     touch "$stamp"

@@ -38,4 +38,6 @@ def rows(
             file.flush()
     except OSError as error:
         raise UsageError(f"the rows cannot be written to {output or 'stdout'}: {error.strerror}") from error
+    if output is not None:
+        print(f"{count} rows of {env.name} written to {output}")
     return 0

@@ -81,6 +81,7 @@ def test_rows_are_a_dataset_of_the_task(capsys, add, tmp_path):
     output = tmp_path / "rows.jsonl"
     assert main(["rows", "add", "--folder", str(tmp_path), "--output", str(output)]) == 0
     assert output.read_text() == 64 * line
+    assert capsys.readouterr().out == f"64 rows of add written to {output}\n"
     assert main(["rows", str(add), "--output", str(output)]) == 2  # never written over
     assert capsys.readouterr().err == f"error: the rows cannot be written to {output}: File exists\n"
     assert main(["rows", str(add), "--count", "0"]) == 2
