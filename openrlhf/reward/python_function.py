@@ -96,8 +96,10 @@ class PythonReward:
 
     async def _timed_out(self) -> RewardOutcome:
         reason = f"{FUNCTION} in {self.path} took longer than {self._timeout_s:g} s"
-        if self._threads.hung >= self._concurrency:
-            await asyncio.sleep(GRACE_S)
+        for _ in range(round(GRACE_S / 0.05)):
+            if self._threads.hung < self._concurrency:
+                break
+            await asyncio.sleep(0.05)
         if self._threads.hung >= self._concurrency:
             raise RewardError(f"{reason}, {self._threads.hung} times, and every one of these calls still runs")
         self._tally.ungraded("timeout", reason)

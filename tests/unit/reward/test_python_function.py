@@ -298,7 +298,7 @@ async def test_a_function_that_hangs_in_every_thread_ends_the_run(write, monkeyp
 
 
 async def test_many_cancelled_coroutines_are_no_hanging_threads(write, monkeypatch):
-    monkeypatch.setattr(python_function, "GRACE_S", 30.0)  # slept only where the machine stood still meanwhile
+    monkeypatch.setattr(python_function, "GRACE_S", 30.0)  # waited out only if the machine stands still
     source = PythonReward(
         write(HANGS_ON_THE_LABEL.format(prefix="async ", sleep="await asyncio.sleep")), timeout_s=0.1, concurrency=2
     )
