@@ -36,7 +36,7 @@ def rendered(render: Callable[[Messages], Any], messages: Sequence[dict[str, Any
     except Exception as refusal:  # a template is a program of the model's author and may raise anything
         try:
             return render(given)
-        except Exception:
+        except Exception:  # it takes neither form; what it said of the objects is what there is to mend
             raise refusal from None
     return render(given) if any(value and repr(value) in str(text) for value in read) else text
 
